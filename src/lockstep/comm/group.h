@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/torch_fwd.h"
+#include "lockstep/mesh/rank.h"
+
+namespace lockstep {
+
+enum class ReduceOp { Sum, Max, Min };
+
+namespace comm {
+class GroupState;
+class CallState;
+}  // namespace comm
+
+/// An operation under way. Keeps the call's tensors alive; they belong to the operation until wait() returns.
+/// wait() returns when the result is there, or throws: Mismatch (ranks disagree; tensors unchanged) or Peer (a rank is gone
+/// or late; the group can only be destroyed). Waiting twice is allowed. A handle that is dropped is waited for by the group's
+/// next call, which carries its error.
+class [[nodiscard]] Pending {
+ public:
+  Pending() = default;  ///< of nothing: done
+  explicit Pending(std::shared_ptr<comm::CallState> state);
+  void wait();
+  bool done() const;
+
+ private:
+  std::shared_ptr<comm::CallState> state_;  // shared with the group's worker
+};
+
+/// Ranks that communicate, and this process's place among them.
+///
+/// Contract  Every member calls the same operations with the same shapes and types in the same order; `send` and `recv` pair up.
+///           Calls return at once; operations of one group run one after the other, in the order of the calls.
+///           Tensors are contiguous and may not be touched until the handle was waited for.
+/// Subject   The name of what is sent (a parameter, a unit, "loss"); it is compared between ranks and shown in every message.
+/// Errors    Usage at the call for a tensor that cannot be sent; the rest comes out of Pending::wait().
+/// Threads   Calls may come from several threads only if their order is the same on every rank.
+class Group {
+ public:
+  explicit Group(std::shared_ptr<comm::GroupState> state);
+
+  const std::string& label() const;  ///< "dp_replicate (ranks 0 1 2 3)"
+  int size() const;
+  GroupRank rank() const;
+  GlobalRank global(GroupRank rank) const;
+
+  /// In place. Cost: 2 (n-1)/n * bytes sent per rank. All ranks end with the same bits.
+  Pending all_reduce(const at::Tensor& tensor, ReduceOp op, std::string_view subject) const;
+
+  /// shard [k], full [n*k] by elements: the sum over ranks, each rank keeps its slice. Cost: (n-1)/n * bytes(full) per rank.
+  /// Gloo: all_to_all of slices and a local sum; extra memory bytes(full).
+  Pending reduce_scatter(const at::Tensor& shard, const at::Tensor& full, ReduceOp op, std::string_view subject) const;
+
+  /// full [n*k], shard [k] by elements. `shard` may be this rank's slice of `full`. Cost: (n-1)/n * bytes(full) per rank.
+  Pending all_gather(const at::Tensor& full, const at::Tensor& shard, std::string_view subject) const;
+
+  Pending broadcast(const at::Tensor& tensor, GroupRank root, std::string_view subject) const;
+
+  /// Slice j of `in` goes to rank j; slice j of `out` comes from rank j. Equal slices. Cost: (n-1)/n * bytes(in) per rank.
+  Pending all_to_all(const at::Tensor& out, const at::Tensor& in, std::string_view subject) const;
+
+  Pending send(const at::Tensor& tensor, GroupRank to, std::string_view subject) const;
+  Pending recv(const at::Tensor& tensor, GroupRank from, std::string_view subject) const;
+  Pending barrier(std::string_view subject) const;
+
+  /// One text of every rank, in rank order. Blocking; for set-up and reports, not for steps. Through the store.
+  std::vector<std::string> gather_text(std::string_view mine, std::string_view subject) const;
+
+ private:
+  std::shared_ptr<comm::GroupState> state_;  // shared by copies of the handle
+};
+
+}  // namespace lockstep
