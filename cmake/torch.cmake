@@ -2,7 +2,7 @@
 # find_package(Torch) refuses a CUDA wheel where no full toolkit is installed, so the targets are defined here:
 #   lockstep_torch       headers, definitions and libraries of libtorch
 #   lockstep_torch_cuda  the same with the CUDA parts, only where the wheel has them
-# Sets LOCKSTEP_TORCH_VERSION, LOCKSTEP_TORCH_ROOT, LOCKSTEP_TORCH_HAS_CUDA and LOCKSTEP_GLOO_CHECKED.
+# Sets LOCKSTEP_TORCH_PYTHON, LOCKSTEP_TORCH_VERSION, LOCKSTEP_TORCH_ROOT, LOCKSTEP_TORCH_HAS_CUDA and LOCKSTEP_GLOO_CHECKED.
 if(TARGET lockstep_torch)
   return()
 endif()
@@ -13,6 +13,10 @@ foreach(_python IN LISTS _lockstep_pythons)
     COMMAND ${_python} -c "import importlib.util as u, pathlib; s = u.find_spec('torch'); r = pathlib.Path(s.origin).parent; print(r); print((r / 'version.py').read_text())"
     OUTPUT_VARIABLE _lockstep_found ERROR_QUIET RESULT_VARIABLE _lockstep_failed)
   if(NOT _lockstep_failed)
+    set(LOCKSTEP_TORCH_PYTHON ${_python})
+    if(IS_ABSOLUTE ${_python})
+      cmake_path(NORMAL_PATH LOCKSTEP_TORCH_PYTHON)
+    endif()
     break()
   endif()
 endforeach()
@@ -31,7 +35,7 @@ if(LOCKSTEP_TORCH_VERSION MATCHES "^2\\.(13\\.0|14\\.1)(\\+|$)")
   set(LOCKSTEP_GLOO_CHECKED ON)
 endif()
 
-add_library(lockstep_torch INTERFACE)
+add_library(lockstep_torch INTERFACE IMPORTED GLOBAL)
 set(_lib ${LOCKSTEP_TORCH_ROOT}/lib)
 target_include_directories(lockstep_torch SYSTEM INTERFACE
   ${LOCKSTEP_TORCH_ROOT}/include ${LOCKSTEP_TORCH_ROOT}/include/torch/csrc/api/include)
@@ -43,7 +47,7 @@ set(LOCKSTEP_TORCH_HAS_CUDA OFF)
 if(EXISTS ${_lib}/libtorch_cuda.so)
   set(LOCKSTEP_TORCH_HAS_CUDA ON)
   file(GLOB _nvidia ${LOCKSTEP_TORCH_ROOT}/../nvidia/*/include)
-  add_library(lockstep_torch_cuda INTERFACE)
+  add_library(lockstep_torch_cuda INTERFACE IMPORTED GLOBAL)
   target_include_directories(lockstep_torch_cuda SYSTEM INTERFACE ${_nvidia})
   target_compile_definitions(lockstep_torch_cuda INTERFACE USE_CUDA USE_C10D_NCCL)
   target_link_libraries(lockstep_torch_cuda INTERFACE lockstep_torch
