@@ -1,1 +1,10 @@
-int main() { return 0; }
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli/engine/commands.h"
+
+int main(int argc, char** argv) {
+  using namespace lockstep::cli;
+  return run_program({.name = "lockstep-engine",
+                      .description = "The commands of lockstep that need libtorch; lockstep starts it.",
+                      .commands = engine_commands()},
+                     argc, argv);
+}

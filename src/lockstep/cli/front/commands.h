@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "lockstep/cli/common/command.h"
+
+namespace lockstep::cli {
+
+/// The table of `lockstep`: its own commands, and the names of those that the engine has.
+std::span<const Command> front_commands();
+
+}  // namespace lockstep::cli
