@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/checkpoint/pure/manifest.h"
+
+namespace lockstep {
+
+/// Checksum of some bytes as 16 hexadecimal digits. Source: XXH3, 64 bits (Collet).
+std::string checksum_text(std::string_view bytes);
+
+/// Writes a new file from front to back and takes the checksum of each block on the way.
+/// Errors  Storage naming the file and the reason (no space, no permission); the destructor removes
+/// what was not finished.
+class BlockWriter {
+ public:
+  BlockWriter(std::filesystem::path path, std::int64_t block_bytes);
+  ~BlockWriter();
+  BlockWriter(const BlockWriter&) = delete;
+  BlockWriter& operator=(const BlockWriter&) = delete;
+
+  void append(std::string_view bytes);
+  /// Everything is on disk (fsync) and was read back equal to what was given.
+  FileRecord finish();
+
+ private:
+  void flush_block();
+  void verify(const FileRecord& record) const;
+
+  std::filesystem::path path_;
+  std::int64_t block_bytes_;
+  int fd_ = -1;
+  std::string block_;
+  FileRecord record_;
+};
+
+/// Reads ranges of a file and verifies each block it touches against the file's record.
+/// Cost    memory: one block. Errors: Storage naming the file, for a size, a block or a read that
+/// is not as recorded.
+class BlockReader {
+ public:
+  BlockReader(std::filesystem::path path, FileRecord record, std::int64_t block_bytes);
+  ~BlockReader();
+  BlockReader(const BlockReader&) = delete;
+  BlockReader& operator=(const BlockReader&) = delete;
+
+  std::int64_t size_bytes() const { return record_.size_bytes; }
+  void read(std::int64_t offset_bytes, std::span<char> out);
+  /// Reads every block.
+  void verify_all();
+
+ private:
+  void load_block(std::size_t number);
+
+  std::filesystem::path path_;
+  FileRecord record_;
+  std::int64_t block_bytes_;
+  int fd_ = -1;
+  std::string block_;
+  std::size_t loaded_ = SIZE_MAX;
+};
+
+/// Makes `path` hold `text`, on disk when it returns. New files only; Storage naming the file and
+/// the reason.
+void write_new_file(const std::filesystem::path& path, std::string_view text);
+std::string read_whole_file(const std::filesystem::path& path);
+/// Puts the entries of a folder (creations, renames) on disk.
+void sync_folder(const std::filesystem::path& folder);
+
+}  // namespace lockstep
