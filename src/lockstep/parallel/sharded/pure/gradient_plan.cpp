@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/parallel/sharded/pure/gradient_plan.h"
+
+#include <algorithm>
+#include <map>
+
+namespace lockstep::sharded {
+
+namespace {
+
+// Below this, a second reduction costs more latency than its overlap saves.
+constexpr std::int64_t kSplitFloorBytes = 64 * 1024;
+
+std::int64_t padded_bytes(const PlannedParameter& parameter) {
+  return padded(parameter.elements, parameter.element_bytes) * parameter.element_bytes;
+}
+
+/// Parameters of each bucket, in the order of launch. One bucket is open for each element type; the
+/// one whose parameters come last in the walk is launched last.
+std::vector<std::vector<int>> fill(std::span<const PlannedParameter> parameters,
+                                   std::int64_t cap_bytes) {
+  struct Open {
+    std::vector<int> members;
+    std::int64_t bytes = 0;
+  };
+  std::map<int, Open> open;
+  std::vector<std::vector<int>> closed;
+  for (int index = static_cast<int>(parameters.size()) - 1; index >= 0; --index) {
+    const PlannedParameter& parameter = parameters[static_cast<std::size_t>(index)];
+    Open& bucket = open[parameter.type];
+    const std::int64_t bytes = padded_bytes(parameter);
+    if (!bucket.members.empty() && bucket.bytes + bytes > cap_bytes) {
+      closed.push_back(std::move(bucket.members));
+      bucket = Open{};
+    }
+    bucket.members.push_back(index);
+    bucket.bytes += bytes;
+  }
+  std::vector<std::vector<int>> rest;
+  for (auto& [type, bucket] : open)
+    rest.push_back(std::move(bucket.members));
+  std::ranges::sort(rest, [](const auto& a, const auto& b) { return a.back() > b.back(); });
+  std::ranges::move(rest, std::back_inserter(closed));
+  return closed;
+}
+
+}  // namespace
+
+std::int64_t padded(std::int64_t elements, int element_bytes) {
+  const std::int64_t step = std::max<std::int64_t>(1, kAlignmentBytes / element_bytes);
+  return (elements + step - 1) / step * step;
+}
+
+GradientPlan plan_gradients(std::span<const PlannedParameter> parameters,
+                            const PlanLimits& limits) {
+  GradientPlan plan;
+  plan.places.resize(parameters.size());
+  std::vector<std::vector<int>> filled = fill(parameters, limits.bucket_bytes);
+  if (filled.size() == 1 && filled.front().size() > 1) {
+    std::int64_t total = 0;
+    for (const PlannedParameter& parameter : parameters)
+      total += padded_bytes(parameter);
+    if (total >= kSplitFloorBytes) {
+      auto halves = fill(parameters, total / 2 + kAlignmentBytes);
+      if (halves.size() == 2)
+        filled = std::move(halves);
+    }
+  }
+
+  std::map<int, int> flat_of_type;
+  for (const PlannedParameter& parameter : parameters) {
+    if (flat_of_type.emplace(parameter.type, static_cast<int>(plan.flats.size())).second) {
+      plan.flats.push_back({parameter.type, parameter.element_bytes, 0});
+    }
+  }
+  if (!filled.empty()) {
+    const PlannedParameter& last = parameters[static_cast<std::size_t>(filled.back().back())];
+    if (last.exact_counts) {
+      plan.marks_flat = flat_of_type[last.type];
+      plan.marks_end = padded(limits.marks_elements, last.element_bytes);
+      plan.flats[static_cast<std::size_t>(plan.marks_flat)].elements = plan.marks_end;
+    }
+  }
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    const int flat = flat_of_type[parameters[index].type];
+    FlatBuffer& buffer = plan.flats[static_cast<std::size_t>(flat)];
+    plan.places[index] = {flat, buffer.elements, parameters[index].elements, 0};
+    buffer.elements += padded(parameters[index].elements, buffer.element_bytes);
+  }
+  for (std::size_t number = 0; number < filled.size(); ++number) {
+    const std::vector<int>& members = filled[number];
+    const Place& front = plan.places[static_cast<std::size_t>(members.back())];
+    const Place& back = plan.places[static_cast<std::size_t>(members.front())];
+    const int bytes = plan.flats[static_cast<std::size_t>(front.flat)].element_bytes;
+    plan.buckets.push_back(
+        {front.flat, front.begin, back.begin + padded(back.elements, bytes), members});
+    for (const int member : members) {
+      plan.places[static_cast<std::size_t>(member)].bucket = static_cast<int>(number);
+    }
+  }
+  return plan;
+}
+
+}  // namespace lockstep::sharded
