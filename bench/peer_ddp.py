@@ -34,35 +34,34 @@ class Block(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
         self.heads = heads
-        self.attention_norm = nn.LayerNorm(width)
+        self.norm1 = nn.LayerNorm(width)
         self.attention = nn.ModuleDict({"qkv": nn.Linear(width, 3 * width), "out": nn.Linear(width, width)})
-        self.mlp_norm = nn.LayerNorm(width)
+        self.norm2 = nn.LayerNorm(width)
         self.mlp = nn.ModuleDict({"fc1": nn.Linear(width, 4 * width), "fc2": nn.Linear(4 * width, width)})
 
     def forward(self, x):
         batch, tokens, width = x.shape
-        q, k, v = self.attention["qkv"](self.attention_norm(x)).view(batch, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = self.attention["qkv"](self.norm1(x)).view(batch, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, tokens, width)
         x = x + self.attention["out"](mixed)
-        return x + self.mlp["fc2"](F.gelu(self.mlp["fc1"](self.mlp_norm(x)), approximate="tanh"))
+        return x + self.mlp["fc2"](F.gelu(self.mlp["fc1"](self.norm2(x)), approximate="tanh"))
 
 
 class Gpt(nn.Module):
-    """The GPT of lockstep's `nn`, with its parameter names."""
+    """The GPT of lockstep's `nn` (untied), with its parameter names."""
 
     def __init__(self, layers, width, heads, context, vocab):
         super().__init__()
-        self.token_embedding = nn.Embedding(vocab, width)
-        self.position_embedding = nn.Embedding(context, width)
+        self.embedding = nn.ModuleDict({"token": nn.Embedding(vocab, width), "position": nn.Embedding(context, width)})
         self.layers = nn.ModuleList(Block(width, heads) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocab, bias=False)
+        self.head.norm = nn.LayerNorm(width)
 
-    def forward(self, tokens, targets):
-        x = self.token_embedding(tokens) + self.position_embedding.weight[: tokens.shape[1]]
+    def forward(self, ids, targets):
+        x = self.embedding["token"](ids) + self.embedding["position"].weight[: ids.shape[1]]
         for layer in self.layers:
             x = layer(x)
-        return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())
+        return F.cross_entropy(self.head(self.head.norm(x)).flatten(0, 1), targets.flatten())
 
 
 def main():
