@@ -33,6 +33,15 @@ const CLI::App* subcommand_of(const CLI::App& app, const std::string& word) {
   return nullptr;
 }
 
+Error no_such_verb(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(sub->get_name());
+  return Error({.fault = Fault::Usage,
+                .where = {.subject = app.get_name()},
+                .problem = cat("there is no '", app.get_name(), " ", word, "'", did_you_mean(word, names)),
+                .next = cat("Use one of: ", join(names, ", "))});
+}
+
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
 bool is_option(const std::string& word) {
@@ -53,7 +62,9 @@ std::vector<std::string> canonical_arguments(const CLI::App& app, std::span<cons
       return result;
     }
     if (positional) {
-      if (const CLI::App* sub = subcommand_of(*current, word)) current = sub;
+      const CLI::App* sub = subcommand_of(*current, word);
+      if (sub == nullptr && current->get_require_subcommand_min() > 0) throw no_such_verb(*current, word);
+      if (sub != nullptr) current = sub;
       result.push_back(word);
       continue;
     }

@@ -51,7 +51,7 @@ int run_command(const Program& program, const Command& command, std::span<const 
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
     app.parse(words);
   } catch (const CLI::CallForHelp&) {
-    std::cout << app.help(cat(program.name, " ", command.name));
+    std::cout << app.help(std::string(program.name));  // CLI11 adds the command
     return 0;
   } catch (const CLI::ParseError& error) {
     throw Error({.fault = Fault::Usage,
