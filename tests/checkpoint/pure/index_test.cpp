@@ -10,7 +10,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/pure/safetensors.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 namespace {
 
 using testing::HasSubstr;
@@ -157,4 +157,4 @@ TEST(Index, RefusesAFileOutsideTheCheckpoint) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

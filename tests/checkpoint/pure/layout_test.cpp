@@ -11,7 +11,7 @@
 
 #include "support/process.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 void write_partial(const RunFolder& run, std::int64_t step, const std::string& mark) {
   fs::create_directories(run.partial(step));
-  write_new_file(run.partial(step) / "manifest.json", mark);
+  test::write_file(run.partial(step) / "manifest.json", mark);
 }
 
 std::string message_of(const std::function<void()>& body) {
@@ -56,7 +56,7 @@ TEST(RunFolder, ANewerCheckpointOfAStepTakesThePlaceOfTheOld) {
   publish(run, 5);
   write_partial(run, 5, "new");
   publish(run, 5);
-  EXPECT_EQ(read_whole_file(run.step(5) / "manifest.json"), "new");
+  EXPECT_EQ(read_text(run.step(5) / "manifest.json"), "new");
   EXPECT_FALSE(fs::exists(run.replaced(5)));
 }
 
@@ -176,4 +176,4 @@ TEST(ManifestFile, KnowsWhenItWasChanged) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -9,7 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 namespace {
 
 using testing::HasSubstr;
@@ -135,4 +135,4 @@ TEST(Safetensors, DamagedBytesAreRefusedOrReadButNeverCrash) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -7,7 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 namespace {
 
 using testing::ElementsAre;
@@ -127,4 +127,4 @@ TEST(MatchNames, ListsBothDirections_CKP_02) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

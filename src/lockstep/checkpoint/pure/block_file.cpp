@@ -3,20 +3,17 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
@@ -81,12 +78,7 @@ std::size_t num_blocks(std::int64_t size_bytes, std::int64_t block_bytes) {
 }  // namespace
 
 std::string checksum_text(std::string_view bytes) {
-  char digits[17];
-  std::snprintf(digits,
-                sizeof digits,
-                "%016llx",
-                static_cast<unsigned long long>(XXH3_64bits(bytes.data(), bytes.size())));
-  return digits;
+  return hex(checksum(std::as_bytes(std::span(bytes))));
 }
 
 BlockWriter::BlockWriter(fs::path path, std::int64_t block_bytes)
@@ -212,50 +204,9 @@ void BlockReader::verify_all() {
     load_block(number);
 }
 
-void write_new_file(const fs::path& path, std::string_view text) {
-  const int fd = create(path);
-  try {
-    write_all(fd, text, path);
-    if (::fsync(fd) != 0)
-      refuse(path, "cannot be put on disk", errno);
-  } catch (...) {
-    ::close(fd);
-    ::unlink(path.c_str());
-    throw;
-  }
-  ::close(fd);
+std::string read_text(const fs::path& path) {
+  const MappedFile file(path);
+  return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
 }
 
-std::string read_whole_file(const fs::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    refuse(path, "cannot be opened", errno);
-  std::string text;
-  char buffer[65536];
-  while (true) {
-    const ssize_t got = ::read(fd, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR)
-      continue;
-    const int code = errno;
-    if (got <= 0)
-      ::close(fd);
-    if (got < 0)
-      refuse(path, "cannot be read", code);
-    if (got == 0)
-      return text;
-    text.append(buffer, static_cast<std::size_t>(got));
-  }
-}
-
-void sync_folder(const fs::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0)
-    refuse(folder, "cannot be opened", errno);
-  const int failed = ::fsync(fd);
-  const int code = errno;
-  ::close(fd);
-  if (failed != 0 && code != EINVAL)
-    refuse(folder, "cannot be put on disk", code);  // EINVAL: a file system without it
-}
-
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

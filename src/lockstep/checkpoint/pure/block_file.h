@@ -10,7 +10,7 @@
 
 #include "lockstep/checkpoint/pure/manifest.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 /// Checksum of some bytes as 16 hexadecimal digits. Source: XXH3, 64 bits (Collet).
 std::string checksum_text(std::string_view bytes);
@@ -66,11 +66,6 @@ class BlockReader {
   std::size_t loaded_ = SIZE_MAX;
 };
 
-/// Makes `path` hold `text`, on disk when it returns. New files only; Storage naming the file and
-/// the reason.
-void write_new_file(const std::filesystem::path& path, std::string_view text);
-std::string read_whole_file(const std::filesystem::path& path);
-/// Puts the entries of a folder (creations, renames) on disk.
-void sync_folder(const std::filesystem::path& folder);
+std::string read_text(const std::filesystem::path& path);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

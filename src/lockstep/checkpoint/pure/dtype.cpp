@@ -5,7 +5,7 @@
 
 #include "lockstep/base/error.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 namespace {
 
 struct Row {
@@ -51,4 +51,4 @@ std::optional<DType> parse_dtype(std::string_view name) {
   return std::nullopt;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -10,7 +10,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/pure/safetensors.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 namespace {
 
 using Json = nlohmann::json;
@@ -143,4 +143,4 @@ std::vector<PieceRead> reads_for(const IndexEntry& entry, const Part& wanted) {
   return reads;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

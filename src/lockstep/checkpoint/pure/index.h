@@ -9,7 +9,7 @@
 #include "lockstep/checkpoint/pure/dtype.h"
 #include "lockstep/checkpoint/pure/piece.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 /// A part of a tensor on disk: the tensor `key` of `file` holds its elements in a row.
 struct Piece {
@@ -55,4 +55,4 @@ struct PieceRead {
 /// checkpoint of any other.
 std::vector<PieceRead> reads_for(const IndexEntry& entry, const Part& wanted);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/checkpoint/pure/block_file.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
@@ -201,4 +201,4 @@ fs::path find_checkpoint(const fs::path& given) {
          "Name a run directory that has saved one, or a folder checkpoints/step-N of it");
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 /// Where the checkpoints of a run directory lie.
 ///
@@ -62,4 +62,4 @@ void remove_checkpoint(const RunFolder& run, std::int64_t step);
 /// Throws Storage saying what was looked for when there is none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& given);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -9,7 +9,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/pure/block_file.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 namespace {
 
 using Json = nlohmann::json;
@@ -83,4 +83,4 @@ Manifest parse_manifest(std::string_view text, std::string_view file) {
   return manifest;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 /// A file of a checkpoint as it was written. Checksums are per block, so that a rank which reads a
 /// slice of a file verifies what it read and no more.
@@ -40,4 +40,4 @@ Manifest parse_manifest(std::string_view text, std::string_view file);
 std::string to_line(const FileRecord& record);
 FileRecord parse_line(std::string_view line);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

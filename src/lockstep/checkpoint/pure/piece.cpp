@@ -6,7 +6,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/pure/safetensors.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
@@ -117,4 +117,4 @@ std::vector<Stretch> common_stretches(const Part& source, const Part& target) {
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 /// What one rank holds of a logical tensor: elements [begin, end) of the row-major box at `offset`
 /// with sizes `extent`.
@@ -44,4 +44,4 @@ struct Stretch {
 /// boxes.
 std::vector<Stretch> common_stretches(const Part& source, const Part& target);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

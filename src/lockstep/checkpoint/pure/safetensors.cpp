@@ -11,7 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 namespace {
 
 constexpr std::int64_t kLengthBytes = 8;
@@ -255,4 +255,4 @@ SafetensorsHeader parse_header(std::string_view bytes,
   return header;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

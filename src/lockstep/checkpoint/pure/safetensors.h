@@ -9,7 +9,7 @@
 
 #include "lockstep/checkpoint/pure/dtype.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 /// The header of a safetensors file: what lies where, without the data.
 ///
@@ -58,4 +58,4 @@ SafetensorsHeader parse_header(std::string_view bytes,
                                std::int64_t file_size_bytes,
                                std::string_view file);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

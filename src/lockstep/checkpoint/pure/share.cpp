@@ -12,7 +12,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/pure/layout.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 namespace {
 
 using Json = nlohmann::json;
@@ -212,4 +212,4 @@ NameMatch match_names(const std::vector<std::string>& wanted,
   return match;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -9,7 +9,7 @@
 
 #include "lockstep/checkpoint/pure/index.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 /// A part of a tensor that a rank holds and could write.
 struct Holding {
@@ -51,4 +51,4 @@ struct NameMatch {
 NameMatch match_names(const std::vector<std::string>& wanted,
                       const std::vector<std::string>& available);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint
