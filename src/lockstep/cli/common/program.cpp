@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <memory>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -41,10 +42,19 @@ const Command& command_of(const Program& program, const std::string& word) {
                .next = cat("See ", program.name, " --help")});
 }
 
+class Help : public CLI::Formatter {
+ public:
+  Help() { column_width(38); }
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    if (!app->get_prefix_command()) return CLI::Formatter::make_usage(app, name);
+    return cat("Usage: ", name, " [options] [--] PROGRAM [arguments]\n");
+  }
+};
+
 int run_command(const Program& program, const Command& command, std::span<const std::string> arguments) {
   CLI::App app(std::string(command.help), std::string(command.name));
   if (!command.examples.empty()) app.footer(cat("Examples:\n", command.examples));
-  app.get_formatter()->column_width(38);
+  app.formatter(std::make_shared<Help>());
   const std::function<int()> body = command.make(app);
   try {
     std::vector<std::string> words = canonical_arguments(app, arguments);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli/front/commands.h"
 
-#include <vector>
+#include <array>
 
 #include "lockstep/cli/front/data.h"
 
@@ -9,14 +9,20 @@ namespace lockstep::cli {
 
 std::span<const Command> front_commands() {
   // A row without a factory names a command of the engine.
-  static const std::vector<Command> commands = {
-      {.name = "data",
-       .help = "Turn text into token files",
-       .examples = "  lockstep data prepare book.txt --out data\n"
-                   "  lockstep data prepare a.txt b.txt --valid-fraction 0.05 --json",
-       .make = make_data},
+  static constexpr std::array kCommands = {
+      Command{.name = "run",
+              .help = "Start one process a rank, of any program",
+              .examples = "  lockstep run -n 4 -- ./my_program --lr 0.1\n"
+                          "  lockstep run -n 2 --log-dir logs train.py\n"
+                          "  lockstep run --nnodes 2 --node-rank 1 --master-addr 10.0.0.1 -n 8 -- ./my_program\n",
+              .make = make_run},
+      Command{.name = "data",
+              .help = "Turn text into token files",
+              .examples = "  lockstep data prepare book.txt --out data\n"
+                          "  lockstep data prepare a.txt b.txt --valid-fraction 0.05 --json",
+              .make = make_data},
   };
-  return commands;
+  return kCommands;
 }
 
 }  // namespace lockstep::cli

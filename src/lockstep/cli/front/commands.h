@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "lockstep/cli/common/command.h"
@@ -9,5 +10,7 @@ namespace lockstep::cli {
 
 /// The table of `lockstep`: its own commands, and the names of those that the engine has.
 std::span<const Command> front_commands();
+
+std::function<int()> make_run(CLI::App& app);
 
 }  // namespace lockstep::cli

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <poll.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "lockstep/launch/console.h"
+#include "lockstep/launch/fd.h"
+#include "lockstep/launch/lines.h"
+
+namespace lockstep::launch {
+
+/// A file that takes whole lines; a failed write is remembered once and ends the writing, never the job.
+class LogFile {
+ public:
+  LogFile() = default;
+  /// Makes the folder. Throws Storage when the file cannot be made.
+  explicit LogFile(const std::filesystem::path& path);
+  void line(std::string_view text);
+  /// The reason, the first time it is asked after a write failed.
+  std::string take_problem();
+
+ private:
+  Fd fd_;
+  std::filesystem::path path_;
+  std::string problem_;
+};
+
+/// One stream of a rank: a pipe whose lines go to the console, to the rank's file, and into the tail for the report.
+class RankStream {
+ public:
+  struct Route {
+    Console::Stream stream = Console::Stream::Out;
+    std::string prefix;
+    bool to_console = true;
+    std::size_t tail_lines = 20;
+  };
+
+  explicit RankStream(Route route) : route_(std::move(route)), tail_(route_.tail_lines) {}
+  /// Makes the pipe and returns the end to write to; the caller closes it once the rank has it.
+  [[nodiscard]] Fd open();
+  void add_polls(std::vector<pollfd>& polls) const;
+  /// Takes what is there, without waiting, at most 64 KiB.
+  void pump(Console& console, LogFile& file);
+  /// What was left without an end of line.
+  void finish(Console& console, LogFile& file);
+  bool open_still() const { return pipe_.open(); }
+  std::vector<std::string> last_lines() const { return tail_.lines(); }
+
+ private:
+  void take(std::string_view line, Console& console, LogFile& file);
+  Route route_;
+  Fd pipe_;
+  LineCutter cutter_;
+  Tail tail_;
+};
+
+}  // namespace lockstep::launch
