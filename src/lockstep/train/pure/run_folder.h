@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace lockstep::train {
+
+/// Where a run writes and what it goes on from.
+struct RunPlaces {
+  std::filesystem::path out;
+  std::optional<std::filesystem::path> resume_from;  ///< the folder of one checkpoint
+};
+
+/// `config` is the configuration file, `out` of --out (empty: runs/NAME OF THE FILE), `resume` of --resume: none, "latest" or a
+/// run directory or the folder of one of its checkpoints (without --out the run goes on in that directory).
+/// Throws Storage where there is nothing to resume from.
+RunPlaces places_of(const std::filesystem::path& config, const std::filesystem::path& out, const std::optional<std::string>& resume);
+
+/// Makes the run directory. Throws Config where it holds a run already and `places` does not resume; Storage where it cannot be
+/// made or written.
+void prepare_out(const RunPlaces& places);
+
+}  // namespace lockstep::train
