@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/base/torch_fwd.h"
+#include "lockstep/comm/pure/call_history.h"
 #include "lockstep/mesh/rank.h"
 
 namespace lockstep {
@@ -72,7 +73,16 @@ class Group {
   /// One text of every rank, in rank order. Blocking; for set-up and reports, not for steps. Through the store.
   std::vector<std::string> gather_text(std::string_view mine, std::string_view subject) const;
 
+  /// A digest of the collectives since the last take, on this rank. It rides with a sum that every rank makes once a step:
+  /// where CallDigest::all_equal says no, every rank calls throw_first_difference.
+  CallDigest take_digest() const;
+  /// Compares the calls that the last take_digest covered, over all ranks. Collective, through the store; always throws:
+  /// Mismatch naming the first call that differs and two ranks that made different ones.
+  [[noreturn]] void throw_first_difference() const;
+
  private:
+  void check_member(const CallDescription& call, GroupRank rank) const;
+  void check_other(const CallDescription& call, GroupRank rank) const;
   std::shared_ptr<comm::GroupState> state_;  // shared by copies of the handle
 };
 

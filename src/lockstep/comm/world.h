@@ -10,11 +10,11 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/group.h"
+#include "lockstep/comm/pure/recorder.h"
 #include "lockstep/mesh/rank.h"
 
 namespace lockstep {
 
-class Recorder;
 namespace comm {
 class WorldState;
 }
@@ -62,6 +62,7 @@ class World {
   void fail(const std::exception& error);
 
  private:
+  friend std::string standing(const World& world);
   explicit World(std::shared_ptr<comm::WorldState> state);
   std::shared_ptr<comm::WorldState> state_;  // shared with its groups and the watchdog
 };

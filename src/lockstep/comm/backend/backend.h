@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "lockstep/comm/backend/store.h"
+#include "lockstep/comm/group.h"
+#include "lockstep/comm/pure/call_description.h"
+
+namespace lockstep::comm {
+
+/// Transfers between two ranks come in order; all use one tag.
+inline constexpr int kTransferTag = 1;
+
+/// A transfer under way between two ranks.
+class Transfer {
+ public:
+  virtual ~Transfer() = default;
+  virtual void wait() = 0;
+};
+
+/// The connections of one group over one transport. Tensors are contiguous, on its device, and without autograd.
+/// Contract  Calls block until this rank is done. Collectives come from one thread, transfers from any.
+/// Errors    Whatever the transport throws; the group finds out what lies behind it. After an error the object is only
+///           good for being leaked: its destructor may wait for peers.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual void all_reduce(const at::Tensor& tensor, ReduceOp op) = 0;
+  virtual void reduce_scatter(const at::Tensor& shard, const at::Tensor& full, ReduceOp op) = 0;
+  virtual void all_gather(const at::Tensor& full, const at::Tensor& shard) = 0;
+  virtual void broadcast(const at::Tensor& tensor, int root) = 0;
+  virtual void all_to_all(const at::Tensor& out, const at::Tensor& in) = 0;
+  virtual void barrier() = 0;
+  virtual std::unique_ptr<Transfer> send(const at::Tensor& tensor, int to, int tag) = 0;
+  virtual std::unique_ptr<Transfer> recv(const at::Tensor& tensor, int from, int tag) = 0;
+  /// Payload bytes that this rank hands to the wire for `call`.
+  virtual std::int64_t sent_bytes(const CallDescription& call) const = 0;
+};
+
+/// Where a group meets: the store, a prefix of its own there, and this rank's place.
+struct Meeting {
+  std::shared_ptr<Store> store;
+  std::string key;   ///< unique among the job's groups
+  std::string host;  ///< address of this machine that peers reach
+  int rank = 0;
+  int size = 1;
+  std::chrono::milliseconds timeout;
+};
+
+/// Connects all ranks of a group over Gloo. Blocks until all are there. Config error where the build has no Gloo.
+std::unique_ptr<Backend> connect_gloo(const Meeting& meeting);
+
+/// Whether this build has Gloo, and if not, why: empty when it has.
+std::string why_no_gloo();
+
+}  // namespace lockstep::comm

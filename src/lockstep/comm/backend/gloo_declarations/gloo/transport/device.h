@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace gloo::transport {
+class Device;
+}  // namespace gloo::transport

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "lockstep/comm/backend/backend.h"
+#include "lockstep/comm/detail/job.h"
+#include "lockstep/comm/pure/call_description.h"
+
+namespace lockstep::comm {
+
+/// One call, shared by its handle, its group's worker and the watchdog: whoever ends it first decides how it ended.
+class CallState {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  CallDescription description;
+  std::uint64_t sequence = 0;
+  std::vector<at::Tensor> tensors;  ///< kept alive until the call ends
+  /// A collective: runs it to its end.
+  std::function<void(Backend&)> run;
+  /// A transfer between two ranks: posts it. Exactly one of the two is set.
+  std::function<std::unique_ptr<Transfer>(Backend&)> post;
+  Clock::time_point enqueued = Clock::now();
+  Clock::time_point started{};  ///< set by the worker before anybody reads it under the group's lock
+
+  /// Ends the call, with an error or none. False when it had ended already.
+  bool end(std::exception_ptr error);
+  bool ended() const;
+  /// Blocks until the call ended; throws its error. The watchdog ends every call at its deadline.
+  void wait();
+
+  std::shared_ptr<Job> job;  ///< for its recorder; none for a call that ended when it was made
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ended_ = false;
+  std::exception_ptr error_;
+};
+
+}  // namespace lockstep::comm
