@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <poll.h>
-
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
+#include <poll.h>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "lockstep/launch/fd.h"
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/attempt.h"
 
-#include <sys/signalfd.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <csignal>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "lockstep/base/text.h"
 #include "lockstep/launch/rank_environment.h"
@@ -21,7 +21,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kGrace{1000};     // for ranks that joined to fail by themselves
+constexpr milliseconds kGrace{1000};      // for ranks that joined to fail by themselves
 constexpr milliseconds kAfterKill{3000};  // until processes that SIGKILL does not end are given up
 constexpr milliseconds kLook{20};
 constexpr milliseconds kDrain{500};  // for output that a process outside the job's reach holds open
@@ -29,11 +29,14 @@ constexpr milliseconds kDrain{500};  // for output that a process outside the jo
 // A Python program's exception, as torch.distributed.elastic's @record leaves it.
 std::string error_in(const std::filesystem::path& path) {
   std::ifstream file(path);
-  if (!file) return {};
+  if (!file)
+    return {};
   const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
-  if (!json.is_object() || !json.contains("message")) return {};
+  if (!json.is_object() || !json.contains("message"))
+    return {};
   const nlohmann::json& message = json["message"];
-  if (message.is_string()) return message.get<std::string>();
+  if (message.is_string())
+    return message.get<std::string>();
   return message.is_object() ? message.value("message", "") : "";
 }
 
@@ -49,15 +52,18 @@ std::string ranks_text(const std::vector<int>& ranks) {
 }  // namespace
 
 Attempt::Attempt(Job& job, int number) : job_(job), number_(number) {
-  for (int local = 0; local < job.options.local_ranks; ++local) workers_.push_back(prepare(local));
+  for (int local = 0; local < job.options.local_ranks; ++local)
+    workers_.push_back(prepare(local));
 }
 
 Attempt::~Attempt() {
   // Only an exception leaves workers running; the guard ends what they started.
-  if (!any_running()) return;
+  if (!any_running())
+    return;
   kill_all(processes());
   for (Worker& worker : workers_) {
-    if (worker.pid > 0) waitpid(worker.pid, nullptr, WNOHANG);
+    if (worker.pid > 0)
+      waitpid(worker.pid, nullptr, WNOHANG);
   }
 }
 
@@ -67,13 +73,15 @@ Attempt::Worker Attempt::prepare(int local_rank) const {
   const bool bare = options.terminal == Terminal::RankZero && local_rank == 0;
   const std::string prefix = bare ? std::string() : cat("[", rank, "] ");
   const auto shown = [&](Streams stream) {
-    return !has(options.redirects.of(local_rank), stream) || has(options.tee.of(local_rank), stream);
+    return !has(options.redirects.of(local_rank), stream) ||
+           has(options.tee.of(local_rank), stream);
   };
-  Worker worker{.end = {.rank = rank, .local_rank = local_rank},
-                .line = std::make_unique<RankLine>(cat("lockstep-", job_.id, "-", number_, "-", rank)),
-                .out = RankStream({Console::Stream::Out, prefix, shown(Streams::Out), 5}),
-                .err = RankStream({Console::Stream::Err, prefix, shown(Streams::Err), 20}),
-                .error_file = job_.folder / cat("error-", number_, "-", rank, ".json")};
+  Worker worker{
+      .end = {.rank = rank, .local_rank = local_rank},
+      .line = std::make_unique<RankLine>(cat("lockstep-", job_.id, "-", number_, "-", rank)),
+      .out = RankStream({Console::Stream::Out, prefix, shown(Streams::Out), 5}),
+      .err = RankStream({Console::Stream::Err, prefix, shown(Streams::Err), 20}),
+      .error_file = job_.folder / cat("error-", number_, "-", rank, ".json")};
   if (!options.log_dir.empty()) {
     worker.file = LogFile(options.log_dir / cat("attempt-", number_) / cat("rank-", rank, ".log"));
   }
@@ -81,7 +89,8 @@ Attempt::Worker Attempt::prepare(int local_rank) const {
 }
 
 void Attempt::start() {
-  for (Worker& worker : workers_) start_worker(worker);
+  for (Worker& worker : workers_)
+    start_worker(worker);
 }
 
 void Attempt::start_worker(Worker& worker) {
@@ -91,31 +100,34 @@ void Attempt::start_worker(Worker& worker) {
   // A progress bar needs the terminal itself.
   const Fd out = bare && isatty(1) != 0 ? Fd() : worker.out.open();
   const Fd err = bare && isatty(2) != 0 ? Fd() : worker.err.open();
-  worker.pid = start_process({.words = options.program,
-                              .environment = rank_environment(options,
-                                                              {.local_rank = worker.end.local_rank,
-                                                               .attempt = number_,
-                                                               .port = job_.port,
-                                                               .agent = cat("lockstep-", job_.id, "-", number_, "-", rank),
-                                                               .job = job_.path,
-                                                               .error_file = worker.error_file.string()},
-                                                              job_.inherited),
-                              .in = rank == 0 ? 0 : -1,
-                              .out = out.open() ? out.get() : 1,
-                              .err = err.open() ? err.get() : 2});
+  worker.pid = start_process(
+      {.words = options.program,
+       .environment = rank_environment(options,
+                                       {.local_rank = worker.end.local_rank,
+                                        .attempt = number_,
+                                        .port = job_.port,
+                                        .agent = cat("lockstep-", job_.id, "-", number_, "-", rank),
+                                        .job = job_.path,
+                                        .error_file = worker.error_file.string()},
+                                       job_.inherited),
+       .in = rank == 0 ? 0 : -1,
+       .out = out.open() ? out.get() : 1,
+       .err = err.open() ? err.get() : 2});
   worker.running = true;
   worker.end.pid = worker.pid;
   job_.guard->watch(worker.pid);
 }
 
 bool Attempt::any_running() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) { return worker.running; });
+  return std::any_of(
+      workers_.begin(), workers_.end(), [](const Worker& worker) { return worker.running; });
 }
 
 JobProcesses Attempt::processes() const {
   JobProcesses processes{.id = job_.id, .groups = {}};
   for (const Worker& worker : workers_) {
-    if (worker.pid > 0) processes.groups.push_back(worker.pid);
+    if (worker.pid > 0)
+      processes.groups.push_back(worker.pid);
   }
   return processes;
 }
@@ -125,7 +137,8 @@ AttemptResult Attempt::run() {
   while (stage_ != Stage::Done) {
     wait_for_events();
     take_signals();
-    for (Worker& worker : workers_) take_messages(worker);
+    for (Worker& worker : workers_)
+      take_messages(worker);
     take_exits();
     take_output();
     job_.console.pump();
@@ -141,7 +154,8 @@ void Attempt::wait_for_events() {
   const bool full = job_.console.full();
   for (const Worker& worker : workers_) {
     worker.line->add_polls(polls);
-    if (full) continue;
+    if (full)
+      continue;
     worker.out.add_polls(polls);
     worker.err.add_polls(polls);
   }
@@ -157,11 +171,14 @@ void Attempt::take_signals() {
   signalfd_siginfo info{};
   while (read(job_.signals, &info, sizeof info) == sizeof info) {
     const int signal = static_cast<int>(info.ssi_signo);
-    if (signal == SIGCHLD) continue;  // take_exits looks at every rank
+    if (signal == SIGCHLD)
+      continue;  // take_exits looks at every rank
     const bool again = result_.interrupt != 0;
-    if (!again) result_.interrupt = signal == SIGUSR1 ? SIGTERM : signal;
+    if (!again)
+      result_.interrupt = signal == SIGUSR1 ? SIGTERM : signal;
     if (stage_ == Stage::Running || (!again && stage_ == Stage::Grace)) {
-      job_.console.say(cat("lockstep: ", signal_name(signal), ": stopping the ranks; a second signal kills them"));
+      job_.console.say(cat(
+          "lockstep: ", signal_name(signal), ": stopping the ranks; a second signal kills them"));
       stop_by_ = Clock::now() + job_.options.shutdown_timeout;
       stop_ranks();
     } else if (again) {
@@ -195,8 +212,11 @@ void Attempt::take_exits() {
   for (Worker& worker : workers_) {
     siginfo_t info{};
     // The zombie stays until the attempt ends, so that nobody else can get its number while its group is still signalled.
-    if (!worker.running || waitid(P_PID, static_cast<id_t>(worker.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0) continue;
-    if (info.si_pid == 0) continue;
+    if (!worker.running ||
+        waitid(P_PID, static_cast<id_t>(worker.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+      continue;
+    if (info.si_pid == 0)
+      continue;
     worker.running = false;
     take_messages(worker);
     if (info.si_code == CLD_EXITED) {
@@ -204,9 +224,12 @@ void Attempt::take_exits() {
     } else {
       worker.end.signal = info.si_status;
     }
-    if (worker.end.error.empty()) worker.end.error = error_in(worker.error_file);
-    if (worker.end.fault.empty()) worker.end.order = order_++;
-    if (failed(worker.end)) failure_seen(worker);
+    if (worker.end.error.empty())
+      worker.end.error = error_in(worker.error_file);
+    if (worker.end.fault.empty())
+      worker.end.order = order_++;
+    if (failed(worker.end))
+      failure_seen(worker);
   }
   if (job_.store != nullptr && result_.store_problem.empty() && stage_ == Stage::Running) {
     result_.store_problem = job_.store->problem();
@@ -218,11 +241,13 @@ void Attempt::take_exits() {
 }
 
 void Attempt::failure_seen(const Worker& worker) {
-  if (stage_ != Stage::Running) return;
+  if (stage_ != Stage::Running)
+    return;
   stop_by_ = Clock::now() + job_.options.shutdown_timeout;
-  const bool others_joined = std::any_of(workers_.begin(), workers_.end(), [&](const Worker& other) {
-    return &other != &worker && other.running && other.end.joined;
-  });
+  const bool others_joined =
+      std::any_of(workers_.begin(), workers_.end(), [&](const Worker& other) {
+        return &other != &worker && other.running && other.end.joined;
+      });
   if (others_joined || worker.running) {
     stage_ = Stage::Grace;
     next_ = std::min(Clock::now() + kGrace, stop_by_);
@@ -232,7 +257,8 @@ void Attempt::failure_seen(const Worker& worker) {
 }
 
 void Attempt::take_output() {
-  if (job_.console.full()) return;
+  if (job_.console.full())
+    return;
   for (Worker& worker : workers_) {
     worker.out.pump(job_.console, worker.file);
     worker.err.pump(job_.console, worker.file);
@@ -246,7 +272,8 @@ void Attempt::stop_ranks() {
   stage_ = Stage::Stopping;
   next_ = stop_by_;
   for (Worker& worker : workers_) {
-    if (!worker.running) continue;
+    if (!worker.running)
+      continue;
     worker.end.stopped = true;
     kill(-worker.pid, SIGTERM);
   }
@@ -255,17 +282,23 @@ void Attempt::stop_ranks() {
 void Attempt::kill_ranks() {
   std::vector<int> late;
   for (Worker& worker : workers_) {
-    if (!worker.running) continue;
+    if (!worker.running)
+      continue;
     worker.end.stopped = true;
     late.push_back(worker.end.rank);
   }
   if (!late.empty() && stage_ == Stage::Stopping && result_.interrupt == 0) {
-    job_.console.say(cat("lockstep: ", ranks_text(late), " did not stop within ", job_.options.shutdown_timeout.count() / 1000,
+    job_.console.say(cat("lockstep: ",
+                         ranks_text(late),
+                         " did not stop within ",
+                         job_.options.shutdown_timeout.count() / 1000,
                          " s of SIGTERM: killed"));
   }
   const JobProcesses job = processes();
-  for (const pid_t group : job.groups) kill(-group, SIGKILL);
-  for (const pid_t pid : living(job)) kill(pid, SIGKILL);
+  for (const pid_t group : job.groups)
+    kill(-group, SIGKILL);
+  for (const pid_t pid : living(job))
+    kill(pid, SIGKILL);
   stage_ = Stage::Killing;
   next_ = Clock::now() + kAfterKill;
 }
@@ -274,12 +307,15 @@ void Attempt::advance() {
   const auto now = Clock::now();
   if (stage_ != Stage::Leftovers && !any_running()) {
     const bool killing = stage_ == Stage::Killing;
-    if (stage_ == Stage::Running) stop_by_ = now + job_.options.shutdown_timeout;
-    if (killing) stop_by_ = now;
+    if (stage_ == Stage::Running)
+      stop_by_ = now + job_.options.shutdown_timeout;
+    if (killing)
+      stop_by_ = now;
     stage_ = Stage::Leftovers;
     next_ = now;
   }
-  if (now < next_) return;
+  if (now < next_)
+    return;
   if (stage_ == Stage::Grace) {
     stop_ranks();
   } else if (stage_ == Stage::Stopping) {
@@ -301,13 +337,15 @@ void Attempt::look_for_leftovers() {
     return;
   }
   if (now >= stop_by_) {
-    for (const pid_t pid : left) kill(pid, SIGKILL);
+    for (const pid_t pid : left)
+      kill(pid, SIGKILL);
     if (now >= stop_by_ + kAfterKill) {
       result_.unkillable = left;
       stage_ = Stage::Done;
     }
   } else if (!std::exchange(leftovers_asked_, true)) {
-    for (const pid_t pid : left) kill(pid, SIGTERM);
+    for (const pid_t pid : left)
+      kill(pid, SIGTERM);
   }
   next_ = now + kLook;
 }
@@ -315,8 +353,9 @@ void Attempt::look_for_leftovers() {
 void Attempt::drain() {
   const auto until = Clock::now() + kDrain;
   const auto open = [&] {
-    return std::any_of(workers_.begin(), workers_.end(),
-                       [](const Worker& worker) { return worker.out.open_still() || worker.err.open_still(); });
+    return std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+      return worker.out.open_still() || worker.err.open_still();
+    });
   };
   while (open() && Clock::now() < until) {
     std::vector<pollfd> polls;

@@ -21,8 +21,8 @@ namespace lockstep::launch {
 struct Job {
   const Options& options;
   std::string id;
-  std::string path;                    ///< ids of the launchers above and this one, for LOCKSTEP_JOB
-  std::filesystem::path folder;        ///< temporary, of this job
+  std::string path;              ///< ids of the launchers above and this one, for LOCKSTEP_JOB
+  std::filesystem::path folder;  ///< temporary, of this job
   std::vector<std::string> inherited;  ///< the launcher's own environment
   int port = 0;
   int signals = -1;  ///< signalfd
@@ -33,8 +33,8 @@ struct Job {
 
 struct AttemptResult {
   std::vector<RankEnd> ends;
-  int interrupt = 0;                ///< the signal that the launcher got, 0: none
-  std::string store_problem;        ///< the store ended under the ranks
+  int interrupt = 0;          ///< the signal that the launcher got, 0: none
+  std::string store_problem;  ///< the store ended under the ranks
   std::vector<pid_t> unkillable;
 };
 
@@ -89,8 +89,8 @@ class Attempt {
   int number_;
   std::vector<Worker> workers_;
   Stage stage_ = Stage::Running;
-  Clock::time_point next_{};        ///< when the stage must be looked at again
-  Clock::time_point stop_by_{};     ///< SIGKILL from then on
+  Clock::time_point next_{};     ///< when the stage must be looked at again
+  Clock::time_point stop_by_{};  ///< SIGKILL from then on
   int order_ = 0;
   AttemptResult result_;
   bool leftovers_asked_ = false;

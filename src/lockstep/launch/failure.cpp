@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <cstring>
+
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
@@ -19,49 +20,59 @@ bool blames_another(const RankEnd& end) {
 bool is_cause(const RankEnd& end) { return failed(end) && (!end.stopped || !end.error.empty()); }
 
 std::string place(const RankEnd& end, const std::string& host) {
-  return cat("rank ", end.rank, " (local rank ", end.local_rank, ", host ", host, ", pid ", end.pid, ")");
+  return cat(
+      "rank ", end.rank, " (local rank ", end.local_rank, ", host ", host, ", pid ", end.pid, ")");
 }
 
 std::string lines_block(std::string_view title, const std::vector<std::string>& lines) {
-  if (lines.empty()) return {};
+  if (lines.empty())
+    return {};
   std::string text = cat("  ", title, ":\n");
-  for (const std::string& line : lines) text += cat("    | ", line, "\n");
+  for (const std::string& line : lines)
+    text += cat("    | ", line, "\n");
   return text;
 }
 
 std::string indented(const std::string& text) {
   std::string result;
-  for (const std::string& line : split(trim(text), '\n')) result += cat(result.empty() ? "" : "\n    ", line);
+  for (const std::string& line : split(trim(text), '\n'))
+    result += cat(result.empty() ? "" : "\n    ", line);
   return result;
 }
 
 std::string_view hint(const RankEnd& end) {
   switch (end.signal) {
     case SIGKILL:
-      return "SIGKILL that nobody sent by hand is most often the host's memory killer: look for 'Out of memory' in dmesg, "
+      return "SIGKILL that nobody sent by hand is most often the host's memory killer: look for "
+             "'Out of memory' in dmesg, "
              "and use less memory a rank or fewer ranks a host";
     case SIGBUS:
       return "SIGBUS is most often a full /dev/shm or disk under mapped memory: look at df";
     case SIGSEGV:
     case SIGABRT:
-      return "the program itself crashed: its last lines below, or a debugger on its core file, tell where";
-    default:
-      return {};
+      return "the program itself crashed: its last lines below, or a debugger on its core file, "
+             "tell where";
+    default: return {};
   }
 }
 
 std::string consequence_line(const RankEnd& end) {
-  if (!failed(end)) return cat("rank ", end.rank, ": had ended with exit status 0");
+  if (!failed(end))
+    return cat("rank ", end.rank, ": had ended with exit status 0");
   std::string text = cat("rank ", end.rank, " (pid ", end.pid, "): ", how_it_ended(end));
-  if (end.stopped && (end.signal != 0 || end.status == 128 + SIGTERM)) text += ", stopped by the launcher";
-  if (!end.error.empty()) text += cat(": ", first_line(end.error));
+  if (end.stopped && (end.signal != 0 || end.status == 128 + SIGTERM))
+    text += ", stopped by the launcher";
+  if (!end.error.empty())
+    text += cat(": ", first_line(end.error));
   return text;
 }
 
 nlohmann::json rank_json(const RankEnd& end, const std::string& host) {
-  nlohmann::json json = {{"rank", end.rank}, {"local_rank", end.local_rank}, {"host", host}, {"pid", end.pid}};
+  nlohmann::json json = {
+      {"rank", end.rank}, {"local_rank", end.local_rank}, {"host", host}, {"pid", end.pid}};
   json["status"] = end.signal == 0 ? nlohmann::json(end.status) : nlohmann::json(nullptr);
-  json["signal"] = end.signal != 0 ? nlohmann::json(signal_name(end.signal)) : nlohmann::json(nullptr);
+  json["signal"] =
+      end.signal != 0 ? nlohmann::json(signal_name(end.signal)) : nlohmann::json(nullptr);
   json["fault"] = end.fault;
   json["phase"] = end.phase;
   json["last_operation"] = end.last_operation;
@@ -73,7 +84,8 @@ nlohmann::json rank_json(const RankEnd& end, const std::string& host) {
 }  // namespace
 
 bool failed(const RankEnd& end) {
-  return end.signal != 0 || end.status != 0 || (!end.fault.empty() && !end.finished) || (end.joined && !end.finished);
+  return end.signal != 0 || end.status != 0 || (!end.fault.empty() && !end.finished) ||
+         (end.joined && !end.finished);
 }
 
 std::string signal_name(int signal) {
@@ -82,15 +94,18 @@ std::string signal_name(int signal) {
 }
 
 std::string how_it_ended(const RankEnd& end) {
-  if (end.signal != 0) return cat("killed by ", signal_name(end.signal));
-  if (end.status == 0 && failed(end)) return "left with exit status 0 before it had finished";
+  if (end.signal != 0)
+    return cat("killed by ", signal_name(end.signal));
+  if (end.status == 0 && failed(end))
+    return "left with exit status 0 before it had finished";
   return cat("exit status ", end.status);
 }
 
 std::optional<std::size_t> first_failure(std::span<const RankEnd> ends) {
   std::optional<std::size_t> first;
   for (std::size_t i = 0; i < ends.size(); ++i) {
-    if (!is_cause(ends[i])) continue;
+    if (!is_cause(ends[i]))
+      continue;
     if (!first) {
       first = i;
       continue;
@@ -98,32 +113,48 @@ std::optional<std::size_t> first_failure(std::span<const RankEnd> ends) {
     const RankEnd& best = ends[*first];
     const bool better_kind = !blames_another(ends[i]) && blames_another(best);
     const bool same_kind = blames_another(ends[i]) == blames_another(best);
-    if (better_kind || (same_kind && ends[i].order < best.order)) first = i;
+    if (better_kind || (same_kind && ends[i].order < best.order))
+      first = i;
   }
   return first;
 }
 
 int job_status(const RankEnd& end) {
-  if (end.signal != 0) return 128 + end.signal;
+  if (end.signal != 0)
+    return 128 + end.signal;
   return end.status != 0 ? end.status : 1;
 }
 
-std::string failure_report(std::span<const RankEnd> ends, std::size_t first, const std::string& host, int attempt) {
+std::string failure_report(std::span<const RankEnd> ends,
+                           std::size_t first,
+                           const std::string& host,
+                           int attempt) {
   const RankEnd& root = ends[first];
-  std::string text = cat("lockstep: the job failed in attempt ", attempt, ". First failure: ", place(root, host), ": ",
-                         how_it_ended(root), "\n");
-  if (!root.phase.empty()) text += cat("  phase: ", root.phase, "\n");
-  if (!root.last_operation.empty()) text += cat("  last operation: ", root.last_operation, "\n");
-  if (!root.error.empty()) text += cat("  error: ", indented(root.error), "\n");
-  if (!hint(root).empty()) text += cat("  hint: ", hint(root), "\n");
+  std::string text = cat("lockstep: the job failed in attempt ",
+                         attempt,
+                         ". First failure: ",
+                         place(root, host),
+                         ": ",
+                         how_it_ended(root),
+                         "\n");
+  if (!root.phase.empty())
+    text += cat("  phase: ", root.phase, "\n");
+  if (!root.last_operation.empty())
+    text += cat("  last operation: ", root.last_operation, "\n");
+  if (!root.error.empty())
+    text += cat("  error: ", indented(root.error), "\n");
+  if (!hint(root).empty())
+    text += cat("  hint: ", hint(root), "\n");
   text += lines_block("last lines of its error output", root.error_lines);
   text += lines_block("last lines of its output", root.output_lines);
-  if (ends.size() < 2) return text;
+  if (ends.size() < 2)
+    return text;
   constexpr std::size_t kMost = 16;
   text += "  the other ranks, as consequences:\n";
   std::size_t shown = 0;
   for (std::size_t i = 0; i < ends.size(); ++i) {
-    if (i == first) continue;
+    if (i == first)
+      continue;
     if (++shown > kMost) {
       text += cat("    and ", ends.size() - 1 - kMost, " more\n");
       break;
@@ -133,16 +164,22 @@ std::string failure_report(std::span<const RankEnd> ends, std::size_t first, con
   return text;
 }
 
-nlohmann::json failure_json(std::span<const RankEnd> ends, std::size_t first, const std::string& host, int attempt) {
+nlohmann::json failure_json(std::span<const RankEnd> ends,
+                            std::size_t first,
+                            const std::string& host,
+                            int attempt) {
   nlohmann::json others = nlohmann::json::array();
   for (std::size_t i = 0; i < ends.size(); ++i) {
-    if (i == first) continue;
+    if (i == first)
+      continue;
     nlohmann::json other = rank_json(ends[i], host);
     other["consequence"] = failed(ends[i]);
     other["stopped"] = ends[i].stopped;
     others.push_back(std::move(other));
   }
-  return {{"attempt", attempt}, {"first_failure", rank_json(ends[first], host)}, {"others", std::move(others)}};
+  return {{"attempt", attempt},
+          {"first_failure", rank_json(ends[first], host)},
+          {"others", std::move(others)}};
 }
 
 }  // namespace lockstep::launch

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 namespace lockstep::launch {
 
@@ -19,8 +20,8 @@ struct RankEnd {
   int order = 0;         ///< ranks that ended or told their failure before this one
   bool stopped = false;  ///< the launcher had asked it to stop before it failed
 
-  bool joined = false;    ///< it registered as a rank, so it must announce that it is done
-  bool finished = false;  ///< it did
+  bool joined = false;       ///< it registered as a rank, so it must announce that it is done
+  bool finished = false;     ///< it did
   bool consequence = false;  ///< it says that it failed because of another rank
   std::string fault;         ///< name of the kind of its failure, where it told one
   std::string error;         ///< its own text, or a Python program's exception
@@ -45,9 +46,15 @@ std::optional<std::size_t> first_failure(std::span<const RankEnd> ends);
 int job_status(const RankEnd& end);
 
 /// The text for people: the root cause with its last lines, then the others as consequences.
-std::string failure_report(std::span<const RankEnd> ends, std::size_t first, const std::string& host, int attempt);
+std::string failure_report(std::span<const RankEnd> ends,
+                           std::size_t first,
+                           const std::string& host,
+                           int attempt);
 
 /// The content of failure.json.
-nlohmann::json failure_json(std::span<const RankEnd> ends, std::size_t first, const std::string& host, int attempt);
+nlohmann::json failure_json(std::span<const RankEnd> ends,
+                            std::size_t first,
+                            const std::string& host,
+                            int attempt);
 
 }  // namespace lockstep::launch

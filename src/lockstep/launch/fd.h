@@ -2,7 +2,6 @@
 #pragma once
 
 #include <unistd.h>
-
 #include <utility>
 
 namespace lockstep::launch {
@@ -22,7 +21,8 @@ class Fd {
   int get() const { return fd_; }
   bool open() const { return fd_ >= 0; }
   void reset() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+    if (fd_ >= 0)
+      ::close(std::exchange(fd_, -1));
   }
 
  private:

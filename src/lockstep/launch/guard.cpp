@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/guard.h"
 
-#include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <system_error>
+#include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/launch/process.h"
@@ -21,12 +20,15 @@ namespace {
 // Holds nothing of the launcher's but the pipe: an open standard output would keep a reader waiting.
 void keep_only(int pipe) {
   const int null = open("/dev/null", O_RDWR);
-  for (int target = 0; target < 3; ++target) dup2(null, target);
+  for (int target = 0; target < 3; ++target)
+    dup2(null, target);
   dup2(pipe, 3);
   close_range(4, ~0U, 0);
 }
 
-[[noreturn]] void stand_guard(int pipe, const std::string& job, const std::filesystem::path& folder) {
+[[noreturn]] void stand_guard(int pipe,
+                              const std::string& job,
+                              const std::filesystem::path& folder) {
   setsid();
   prctl(PR_SET_NAME, "lockstep-guard");
   keep_only(pipe);
@@ -34,8 +36,10 @@ void keep_only(int pipe) {
   for (;;) {
     pid_t group = 0;
     const ssize_t size = read(3, &group, sizeof group);
-    if (size < 0 && errno == EINTR) continue;
-    if (size != sizeof group) break;
+    if (size < 0 && errno == EINTR)
+      continue;
+    if (size != sizeof group)
+      break;
     processes.groups.push_back(group);
   }
   kill_all(processes);
@@ -63,7 +67,8 @@ Guard::Guard(std::string job, std::filesystem::path folder) {
 }
 
 Guard::~Guard() {
-  if (pid_ < 0) return;
+  if (pid_ < 0)
+    return;
   pipe_.reset();
   waitpid(pid_, nullptr, 0);  // kill_all is bounded
 }
@@ -73,7 +78,8 @@ void Guard::watch(pid_t group) {
 }
 
 void Guard::dismiss() {
-  if (pid_ < 0) return;
+  if (pid_ < 0)
+    return;
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
   pid_ = -1;

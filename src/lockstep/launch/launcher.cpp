@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/launcher.h"
 
-#include <fcntl.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <fcntl.h>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <random>
+#include <sys/signalfd.h>
 #include <system_error>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
 
 #include "lockstep/base/env.h"
 #include "lockstep/base/error.h"
@@ -31,7 +31,8 @@ std::string random_id() {
   std::random_device device;
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789";
   std::string id;
-  for (int i = 0; i < 12; ++i) id.push_back(kLetters[device() % kLetters.size()]);
+  for (int i = 0; i < 12; ++i)
+    id.push_back(kLetters[device() % kLetters.size()]);
   return id;
 }
 
@@ -44,17 +45,20 @@ std::string host_name() {
 // A descriptor that stands for standard input, output or error must not become a pipe of ours.
 void fill_standard_descriptors() {
   for (int fd = 0; fd < 3; ++fd) {
-    if (fcntl(fd, F_GETFD) < 0) [[maybe_unused]] const int filled = open("/dev/null", O_RDWR);
+    if (fcntl(fd, F_GETFD) < 0) [[maybe_unused]]
+      const int filled = open("/dev/null", O_RDWR);
   }
 }
 
 Fd block_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGCHLD}) sigaddset(&set, signal);
-  struct sigaction hang_up {};
+  for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGCHLD})
+    sigaddset(&set, signal);
+  struct sigaction hang_up{};
   sigaction(SIGHUP, nullptr, &hang_up);
-  if (hang_up.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);  // nohup: goes on when the terminal closes
+  if (hang_up.sa_handler != SIG_IGN)
+    sigaddset(&set, SIGHUP);  // nohup: goes on when the terminal closes
   sigprocmask(SIG_BLOCK, &set, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGCHLD, SIG_DFL);
@@ -63,10 +67,14 @@ Fd block_signals() {
 
 std::filesystem::path make_folder(const std::string& id) {
   std::error_code code;
-  const std::filesystem::path folder = std::filesystem::temp_directory_path(code) / cat("lockstep-", id);
-  if (!code) std::filesystem::create_directory(folder, code);
-  if (!code) std::filesystem::permissions(folder, std::filesystem::perms::owner_all, code);
-  if (!code) return folder;
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path(code) / cat("lockstep-", id);
+  if (!code)
+    std::filesystem::create_directory(folder, code);
+  if (!code)
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, code);
+  if (!code)
+    return folder;
   throw Error({.fault = Fault::Storage,
                .where = {.subject = folder.string()},
                .problem = "the folder for the ranks' error files cannot be made",
@@ -80,45 +88,57 @@ void remove_folder(const std::filesystem::path& folder) {
 }
 
 void write_failure_file(const Options& options, const nlohmann::json& json, Console& console) {
-  if (options.failure_file.empty()) return;
+  if (options.failure_file.empty())
+    return;
   const std::filesystem::path beside = options.failure_file.string() + ".partial";
   std::error_code code;
   std::filesystem::create_directories(beside.parent_path(), code);
   std::ofstream file(beside);
   file << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
   file.close();
-  if (file) std::filesystem::rename(beside, options.failure_file, code);
-  if (!file || code) console.say(cat("lockstep: ", options.failure_file.string(), " cannot be written"));
+  if (file)
+    std::filesystem::rename(beside, options.failure_file, code);
+  if (!file || code)
+    console.say(cat("lockstep: ", options.failure_file.string(), " cannot be written"));
 }
 
 std::string unkillable_text(const std::vector<pid_t>& pids) {
   std::vector<std::string> texts;
-  for (const pid_t pid : pids) texts.push_back(cat(pid));
-  return cat("lockstep: these processes do not end even by SIGKILL (a device or file system holds them): ", cut_list(texts, 20));
+  for (const pid_t pid : pids)
+    texts.push_back(cat(pid));
+  return cat(
+      "lockstep: these processes do not end even by SIGKILL (a device or file system holds them): ",
+      cut_list(texts, 20));
 }
 
 // The first failure told, and the status of the job; 0 when there was none.
 int judge(Job& job, const AttemptResult& result, int attempt) {
-  if (!result.unkillable.empty()) job.console.say(unkillable_text(result.unkillable));
+  if (!result.unkillable.empty())
+    job.console.say(unkillable_text(result.unkillable));
   const auto first = first_failure(result.ends);
   if (result.interrupt != 0) {
     // Told failures count also now: a checkpoint that could not be written must not look like a clean leave.
-    const bool told = first && !result.ends[*first].fault.empty() && !result.ends[*first].consequence;
+    const bool told =
+        first && !result.ends[*first].fault.empty() && !result.ends[*first].consequence;
     if (told && result.interrupt != SIGINT) {
       job.console.say(failure_report(result.ends, *first, host_name(), attempt));
-      write_failure_file(job.options, failure_json(result.ends, *first, host_name(), attempt), job.console);
+      write_failure_file(
+          job.options, failure_json(result.ends, *first, host_name(), attempt), job.console);
       return job_status(result.ends[*first]);
     }
     return 128 + result.interrupt;
   }
   if (!first && !result.store_problem.empty()) {
-    job.console.say(cat("lockstep: the store process ended under the ranks: ", result.store_problem,
+    job.console.say(cat("lockstep: the store process ended under the ranks: ",
+                        result.store_problem,
                         "\n  Check that lockstep-engine runs: lockstep-engine --version"));
     return static_cast<int>(Fault::Environment);
   }
-  if (!first) return 0;
+  if (!first)
+    return 0;
   job.console.say(failure_report(result.ends, *first, host_name(), attempt));
-  write_failure_file(job.options, failure_json(result.ends, *first, host_name(), attempt), job.console);
+  write_failure_file(
+      job.options, failure_json(result.ends, *first, host_name(), attempt), job.console);
   return job_status(result.ends[*first]);
 }
 
@@ -135,8 +155,13 @@ int run_attempts(Job& job, Listener& listener) {
     }
     const AttemptResult result = attempt.run();
     const int status = judge(job, result, number);
-    if (status == 0 || result.interrupt != 0 || !result.store_problem.empty() || number == options.max_restarts) return status;
-    job.console.say(cat("lockstep: restarting all ranks of this node: attempt ", number + 1, " of at most ", options.max_restarts));
+    if (status == 0 || result.interrupt != 0 || !result.store_problem.empty() ||
+        number == options.max_restarts)
+      return status;
+    job.console.say(cat("lockstep: restarting all ranks of this node: attempt ",
+                        number + 1,
+                        " of at most ",
+                        options.max_restarts));
   }
 }
 
@@ -148,10 +173,15 @@ int launch(const Options& options) {
   listener.port = options.port.value_or(0);
   if (options.node_rank == 0) {
     listener = listen_on(options.address, options.port);
-    log(LogLevel::Info, cat("the store listens on ", endpoint_text(options.address, listener.port)));
+    log(LogLevel::Info,
+        cat("the store listens on ", endpoint_text(options.address, listener.port)));
   }
   const Fd signals = block_signals();
-  Job job{.options = options, .id = random_id(), .inherited = own_environment(), .port = listener.port, .signals = signals.get()};
+  Job job{.options = options,
+          .id = random_id(),
+          .inherited = own_environment(),
+          .port = listener.port,
+          .signals = signals.get()};
   const auto above = env("LOCKSTEP_JOB");
   job.path = above ? cat(*above, "/", job.id) : job.id;
   job.folder = make_folder(job.id);

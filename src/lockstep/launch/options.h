@@ -30,8 +30,9 @@ struct Options {
   std::string role = "default";
   std::optional<std::chrono::seconds> rendezvous_timeout;  ///< handed to the ranks
 
-  int max_restarts = 0;                                                 ///< of the whole group
-  std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(8);  ///< from SIGTERM, or the failure, to SIGKILL
+  int max_restarts = 0;  ///< of the whole group
+  std::chrono::milliseconds shutdown_timeout =
+      std::chrono::seconds(8);  ///< from SIGTERM, or the failure, to SIGKILL
 
   std::filesystem::path log_dir;  ///< empty: no files
   StreamChoice redirects;         ///< not to the terminal
@@ -45,6 +46,8 @@ struct Options {
 };
 
 inline int world_size(const Options& options) { return options.nodes * options.local_ranks; }
-inline int rank_of(const Options& options, int local_rank) { return options.node_rank * options.local_ranks + local_rank; }
+inline int rank_of(const Options& options, int local_rank) {
+  return options.node_rank * options.local_ranks + local_rank;
+}
 
 }  // namespace lockstep::launch

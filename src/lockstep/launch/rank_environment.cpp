@@ -7,14 +7,17 @@
 
 namespace lockstep::launch {
 
-std::vector<std::string> rank_environment(const Options& options, const RankStart& start,
+std::vector<std::string> rank_environment(const Options& options,
+                                          const RankStart& start,
                                           const std::vector<std::string>& inherited) {
   std::map<std::string, std::string> values;
   for (const std::string& assignment : inherited) {
     const std::size_t equals = assignment.find('=');
-    if (equals != std::string::npos) values[assignment.substr(0, equals)] = assignment.substr(equals + 1);
+    if (equals != std::string::npos)
+      values[assignment.substr(0, equals)] = assignment.substr(equals + 1);
   }
-  for (const Assignment& assignment : options.environment) values[assignment.name] = assignment.value;
+  for (const Assignment& assignment : options.environment)
+    values[assignment.name] = assignment.value;
 
   const std::string rank = cat(rank_of(options, start.local_rank));
   const std::string size = cat(world_size(options));
@@ -38,7 +41,8 @@ std::vector<std::string> rank_environment(const Options& options, const RankStar
       {"LOCKSTEP_AGENT", start.agent},
       {"LOCKSTEP_JOB", start.job},
   };
-  for (const auto& [name, value] : given) values[name] = value;
+  for (const auto& [name, value] : given)
+    values[name] = value;
   values.try_emplace("OMP_NUM_THREADS", cat(options.threads));
   values.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   if (options.rendezvous_timeout) {
@@ -46,7 +50,8 @@ std::vector<std::string> rank_environment(const Options& options, const RankStar
   }
 
   std::vector<std::string> assignments;
-  for (const auto& [name, value] : values) assignments.push_back(cat(name, "=", value));
+  for (const auto& [name, value] : values)
+    assignments.push_back(cat(name, "=", value));
   return assignments;
 }
 

@@ -20,7 +20,8 @@ struct RankStart {
 
 /// The whole environment of a rank as NAME=VALUE: `inherited`, over it the environment file, over it the rank variables that
 /// torchrun gives too. OMP_NUM_THREADS and TORCH_NCCL_ASYNC_ERROR_HANDLING are given only where they are not set.
-std::vector<std::string> rank_environment(const Options& options, const RankStart& start,
+std::vector<std::string> rank_environment(const Options& options,
+                                          const RankStart& start,
                                           const std::vector<std::string>& inherited);
 
 }  // namespace lockstep::launch

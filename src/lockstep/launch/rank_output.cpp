@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/rank_output.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
+#include <fcntl.h>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -17,8 +16,10 @@ namespace lockstep::launch {
 LogFile::LogFile(const std::filesystem::path& path) : path_(path) {
   std::error_code code;
   std::filesystem::create_directories(path.parent_path(), code);
-  if (!code) fd_ = Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
-  if (fd_.open()) return;
+  if (!code)
+    fd_ = Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
+  if (fd_.open())
+    return;
   throw Error({.fault = Fault::Storage,
                .where = {.subject = path.string()},
                .problem = "the log file cannot be made",
@@ -27,12 +28,14 @@ LogFile::LogFile(const std::filesystem::path& path) : path_(path) {
 }
 
 void LogFile::line(std::string_view text) {
-  if (!fd_.open()) return;
+  if (!fd_.open())
+    return;
   std::string whole(text);
   whole.push_back('\n');
   for (std::size_t done = 0; done < whole.size();) {
     const ssize_t size = write(fd_.get(), whole.data() + done, whole.size() - done);
-    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EINTR)
+      continue;
     if (size <= 0) {
       problem_ = cat(path_.string(), ": ", std::generic_category().message(errno));
       fd_.reset();
@@ -58,25 +61,30 @@ Fd RankStream::open() {
 }
 
 void RankStream::add_polls(std::vector<pollfd>& polls) const {
-  if (pipe_.open()) polls.push_back({pipe_.get(), POLLIN, 0});
+  if (pipe_.open())
+    polls.push_back({pipe_.get(), POLLIN, 0});
 }
 
 void RankStream::take(std::string_view line, Console& console, LogFile& file) {
-  if (route_.to_console) console.line(route_.stream, route_.prefix, line);
+  if (route_.to_console)
+    console.line(route_.stream, route_.prefix, line);
   file.line(line);
   tail_.add(line);
 }
 
 void RankStream::pump(Console& console, LogFile& file) {
-  if (!pipe_.open()) return;
+  if (!pipe_.open())
+    return;
   std::array<char, 65536> buffer;  // NOLINT: filled by read
   const ssize_t size = read(pipe_.get(), buffer.data(), buffer.size());
-  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (size < 0 && (errno == EAGAIN || errno == EINTR))
+    return;
   if (size <= 0) {
     pipe_.reset();
     return;
   }
-  cutter_.feed({buffer.data(), static_cast<std::size_t>(size)}, [&](std::string_view line) { take(line, console, file); });
+  cutter_.feed({buffer.data(), static_cast<std::size_t>(size)},
+               [&](std::string_view line) { take(line, console, file); });
 }
 
 void RankStream::finish(Console& console, LogFile& file) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <poll.h>
-
 #include <filesystem>
+#include <poll.h>
 #include <string>
 #include <vector>
 

@@ -13,7 +13,8 @@ namespace {
 
 std::optional<Streams> streams_of(std::string_view text) {
   const auto value = parse_int(trim(text));
-  if (!value || *value < 0 || *value > 3) return std::nullopt;
+  if (!value || *value < 0 || *value > 3)
+    return std::nullopt;
   return static_cast<Streams>(*value);
 }
 
@@ -31,7 +32,8 @@ StreamChoice parse_streams(std::string_view text, std::string_view flag) {
                  .where = {.subject = std::string(flag)},
                  .problem = cat("'", item, "' is no choice of streams"),
                  .found = cat("'", text, "'"),
-                 .next = "Give 0 (none), 1 (standard output), 2 (standard error), 3 (both), or a list such as 0:3,1:2"});
+                 .next = "Give 0 (none), 1 (standard output), 2 (standard error), 3 (both), or a "
+                         "list such as 0:3,1:2"});
   };
   if (const auto one = streams_of(text)) {
     choice.all = *one;
@@ -39,10 +41,12 @@ StreamChoice parse_streams(std::string_view text, std::string_view flag) {
   }
   for (const std::string& item : split(text, ',')) {
     const std::size_t colon = item.find(':');
-    if (colon == std::string::npos) refuse(item);
+    if (colon == std::string::npos)
+      refuse(item);
     const auto rank = parse_int(trim(item.substr(0, colon)));
     const auto streams = streams_of(item.substr(colon + 1));
-    if (!rank || *rank < 0 || !streams) refuse(item);
+    if (!rank || *rank < 0 || !streams)
+      refuse(item);
     choice.by_rank[static_cast<int>(*rank)] = *streams;
   }
   return choice;

@@ -9,7 +9,9 @@ namespace lockstep::launch {
 /// torchrun's numbers: which streams of a rank are meant. Bit 0 standard output, bit 1 standard error.
 enum class Streams { None = 0, Out = 1, Err = 2, Both = 3 };
 
-constexpr bool has(Streams streams, Streams one) { return (static_cast<int>(streams) & static_cast<int>(one)) != 0; }
+constexpr bool has(Streams streams, Streams one) {
+  return (static_cast<int>(streams) & static_cast<int>(one)) != 0;
+}
 
 /// Streams by local rank: one value for all, or a value for each rank that is named (the others none).
 struct StreamChoice {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sys/types.h>
-
 #include <filesystem>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "lockstep/launch/fd.h"
@@ -16,7 +15,9 @@ namespace lockstep::launch {
 class StoreProcess {
  public:
   /// Throws Environment when it cannot be started.
-  StoreProcess(const std::filesystem::path& engine, Fd listening, const std::vector<std::string>& environment);
+  StoreProcess(const std::filesystem::path& engine,
+               Fd listening,
+               const std::vector<std::string>& environment);
   StoreProcess(const StoreProcess&) = delete;
   StoreProcess& operator=(const StoreProcess&) = delete;
   ~StoreProcess();

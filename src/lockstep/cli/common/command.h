@@ -39,6 +39,7 @@ int run_program(const Program& program, int argc, char** argv);
 
 /// Options spelled as they were registered (`--log_dir` becomes `--log-dir`), another program's words left alone.
 /// Throws Usage for an unknown option, with the nearest right one.
-std::vector<std::string> canonical_arguments(const CLI::App& app, std::span<const std::string> arguments);
+std::vector<std::string> canonical_arguments(const CLI::App& app,
+                                             std::span<const std::string> arguments);
 
 }  // namespace lockstep::cli

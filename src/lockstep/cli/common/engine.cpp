@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli/common/engine.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <system_error>
+#include <unistd.h>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -13,8 +12,10 @@
 namespace lockstep::cli {
 
 std::filesystem::path engine_program() {
-  const std::filesystem::path engine = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "lockstep-engine";
-  if (access(engine.c_str(), X_OK) == 0) return engine;
+  const std::filesystem::path engine =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "lockstep-engine";
+  if (access(engine.c_str(), X_OK) == 0)
+    return engine;
   throw Error({.fault = Fault::Environment,
                .where = {.subject = engine.string()},
                .problem = "the program with the commands that need libtorch is missing",
@@ -26,7 +27,8 @@ int exec_engine(std::span<const std::string> arguments) {
   std::vector<std::string> words = {engine};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
+  for (std::string& word : words)
+    argv.push_back(word.data());
   argv.push_back(nullptr);
   execv(engine.c_str(), argv.data());
   throw Error({.fault = Fault::Environment,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
+#include <array>
+#include <csignal>
+#include <memory>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
-#include <csignal>
-#include <memory>
+
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "lockstep/base/error.h"
@@ -54,7 +55,8 @@ int serve(int fd) {
   options.waitWorkers = false;
   options.masterListenFd = fd;
   const c10d::TCPStore store(bound.host, options);
-  for (;;) pause();
+  for (;;)
+    pause();
 }
 
 }  // namespace
