@@ -2,6 +2,7 @@
 #include "lockstep/base/agent.h"
 
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -30,6 +31,8 @@ Agent Agent::from_environment() {
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name->size());
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return Agent(-1);
+  const timeval limit{1, 0};  // a launcher that is stuck must not hold a rank
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0) return Agent(fd);
   ::close(fd);
   return Agent(-1);

@@ -102,6 +102,7 @@ class Script {
       {"env",
        [](const Words& w) {
          std::printf("%s=%s\n", w[1].c_str(), lockstep::env(w[1]).value_or("unset").c_str());
+         std::fflush(stdout);
        }},
       {"barrier", [this](const Words& w) { store().barrier(w[1], size_); }},
       {"wait", [this](const Words& w) { store().wait(w[1]); }},
