@@ -22,7 +22,8 @@ std::vector<Finding> check(const MlpConfig& config, const std::string& where);
 ///             norm2 [C], mlp.fc1 [F, C], mlp.fc2 [C, F], each with a bias
 ///   head.norm [C] with bias, head.weight [V, C], an alias of embedding.token.weight where tied
 /// Normal of std 0.02, the two matrices that end a residual branch 0.02 / sqrt(2 layers); biases 0,
-/// norms 1. Throws Config with the findings of check(). Source: Radford et al. 2019 (GPT-2).
+/// norms 1. Throws Config with the findings of check().
+/// Source: Radford et al. 2019 (GPT-2).
 ModelSpec gpt_spec(std::string name, GptConfig config);
 
 /// layers.i.weight [out, in] and layers.i.bias [out]; uniform of bound 1 / sqrt(in), as torch's

@@ -50,7 +50,8 @@ struct Init {
   static Init ones() { return {.kind = Kind::Ones}; }
   static Init normal(double std) { return {.kind = Kind::Normal, .scale = std}; }
   static Init uniform(double bound) { return {.kind = Kind::Uniform, .scale = bound}; }
-  /// std = sqrt(2 / (fan_in + fan_out)) of the logical matrix. Source: Glorot and Bengio 2010,
+  /// std = sqrt(2 / (fan_in + fan_out)) of the logical matrix.
+  /// Source: Glorot and Bengio 2010,
   /// equation 12, normal form.
   static Init xavier_normal(std::int64_t fan_in, std::int64_t fan_out);
 };

@@ -26,7 +26,8 @@ struct ModelValues {
 };
 
 /// The model of these values. kv_heads and ffn_width follow heads and width unless the source or
-/// the user sets them. Throws Config with every value that cannot work; a file that cannot be read
+/// the user sets them.
+/// Throws Config with every value that cannot work; a file that cannot be read
 /// is Storage.
 ModelSpec make_model(const ModelValues& values);
 

@@ -20,8 +20,7 @@ struct Workload {
 /// operations, as is usual in this field.
 struct OperatorSpec {
   enum class Kind { Gather, Norm, Linear, Attention, Activation, Add, Loss };
-  std::string
-      name;  ///< prefix of its parameters, "layers.2.mlp.fc1", or what it is, "layers.2.mlp.gelu"
+  std::string name;  ///< prefix of its parameters, "layers.2.mlp.fc1", else "layers.2.mlp.gelu"
   Kind kind = Kind::Linear;
   std::vector<std::int64_t> output;  ///< shape
   double forward_flops = 0.0;
@@ -31,8 +30,7 @@ struct OperatorSpec {
 /// The operators in forward order.
 ///   Linear     2 * rows * in * out
 ///   Attention  q k^T and weights * v over all T^2 pairs, 4 * B * T^2 * H * D: causal kernels skip
-///   up to half of it, which the
-///              usual count (Chowdhery et al. 2022, appendix B) does not subtract
+///              up to half, which the usual count does not subtract (Chowdhery et al. 2022, app. B)
 ///   Loss       the next-token loss with its product with the head, 2 * B * T * C * V
 std::vector<OperatorSpec> operators_of(const ModelSpec& model, const Workload& workload);
 

@@ -28,7 +28,8 @@ class Gpt final : public Model {
   at::Tensor forward(const at::Tensor& ids, const ForwardContext& context) override;
 
   /// Logits [B, V] after the last of `ids` [B, T], which follow what `cache` holds; the cache then
-  /// holds them too. Equal to the last row of forward() on all of it. Throws Usage when that is
+  /// holds them too. Equal to the last row of forward() on all of it.
+  /// Throws Usage when that is
   /// more than the context. Without gradients.
   at::Tensor next_logits(const at::Tensor& ids, KvCache& cache);
 

@@ -16,7 +16,7 @@
 
 namespace lockstep::nn {
 
-/// How a model is built. None of it but `seed` and `dtype` changes a result.
+/// How a model is built. Device, region and ops do not change a result beyond rounding.
 struct BuildOptions {
   std::uint64_t seed = 0;  ///< of the starting values, with each parameter's name
   c10::ScalarType dtype = c10::ScalarType::Float;
@@ -31,9 +31,10 @@ struct BuildOptions {
 class Model : public torch::nn::Module {
  public:
   /// The sum of the losses of a batch and their number.
-  ///   GPT                  inputs, targets [B, T] int64, T <= context; targets are the inputs one
-  ///   token later MLP, classification  inputs [B, in], targets [B] int64 MLP, regression inputs
-  ///   [B, in], targets [B, out]: squared errors, summed; count B * out
+  ///   GPT                  inputs, targets [B, T] int64, T <= context; targets: the inputs one
+  ///                        token later
+  ///   MLP, classification  inputs [B, in], targets [B] int64
+  ///   MLP, regression      inputs [B, in], targets [B, out]: squared errors, count B * out
   /// Targets equal to LossOptions::ignore_index count for nothing.
   virtual LossSum loss(const at::Tensor& inputs,
                        const at::Tensor& targets,

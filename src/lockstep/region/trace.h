@@ -32,7 +32,8 @@ class SpanSink {
 ///
 /// Forward is from the call to the return. Backward is from the gradient of an output to the
 /// gradient of the first input, by hooks on those tensors; a region none of whose inputs needs a
-/// gradient (the embedding) has no backward span. Cost: two clock readings a region, and two hooks
+/// gradient (the embedding) has no backward span.
+/// Cost: two clock readings a region, and two hooks
 /// where gradients are wanted.
 class TraceRegion final : public Region {
  public:

@@ -18,7 +18,8 @@ struct SamplingOptions {
 
 /// The token drawn from softmax(logits / temperature), cut to top_p. `place` counts the tokens
 /// drawn before this one. A function of its arguments: the same seed gives the same text on any
-/// machine whose logits are the same. Equal logits go by the lower token. Throws Numeric for a
+/// machine whose logits are the same. Equal logits go by the lower token.
+/// Throws Numeric for a
 /// logit that is not finite.
 std::int64_t sample(std::span<const float> logits,
                     const SamplingOptions& options,
@@ -38,7 +39,8 @@ struct GenerateOptions {
 };
 
 /// The tokens that follow `prompt`. When the window is full it moves on so that half a context
-/// stays; a prompt longer than the context counts by its last tokens. Throws Usage for an empty
+/// stays; a prompt longer than the context counts by its last tokens.
+/// Throws Usage for an empty
 /// prompt, and Config with every option out of range.
 std::vector<std::int64_t> generate(std::span<const std::int64_t> prompt,
                                    const NextLogits& next,

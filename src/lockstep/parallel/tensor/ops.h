@@ -26,7 +26,8 @@ enum class LinearKind {
 /// The operators a model is written with. A model never mentions ranks: what it holds may be a part
 /// (fewer heads, fewer hidden features, fewer vocabulary rows), and these operators make the parts
 /// act as the whole. Legend: B batch, S tokens here, P tokens in the keys (P >= S), C width, H
-/// heads, K key/value heads, D head width, V vocabulary; H, K, V may be local. Serial, one rank
+/// heads, K key/value heads, D head width, V vocabulary; H, K, V may be local.
+/// Serial, one rank
 /// that holds everything, is the first implementation.
 class Ops {
  public:
@@ -37,7 +38,8 @@ class Ops {
                             const at::Tensor& bias,
                             LinearKind kind) const = 0;
 
-  /// Rows of `weight` [V, C] for ids [B, S] int64. Throws Usage for an id outside the vocabulary,
+  /// Rows of `weight` [V, C] for ids [B, S] int64.
+  /// Throws Usage for an id outside the vocabulary,
   /// which it names.
   virtual at::Tensor embedding(const at::Tensor& ids, const at::Tensor& weight) const = 0;
 

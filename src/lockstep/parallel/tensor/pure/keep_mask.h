@@ -21,9 +21,10 @@ std::uint32_t drop_threshold(double rate);
 ///
 /// A function of (source, element) alone: not of the batch, the rank, the order of calls or
 /// `begin`, so any cut of a sample gives the same mask, and a second call (backward, recomputation)
-/// the first one's. Element e uses Philox block 8 (e / 32) + e % 8, word (e % 32) / 8: eight blocks
-/// side by side make whole vectors. Limits: elements below 2^34 of one sample, steps below 2^32.
-/// Cost: about 1 ns an element with AVX2.
+/// the first one's.
+/// Element e uses Philox block 8 (e / 32) + e % 8, word (e % 32) / 8: eight blocks side by side
+/// make whole vectors.
+/// Limits: elements below 2^34 of one sample, steps below 2^32.
 void fill_keep_mask(std::span<float> out,
                     std::uint64_t begin,
                     const MaskSource& source,
