@@ -140,6 +140,8 @@ AttemptResult Attempt::run() {
     for (Worker& worker : workers_)
       take_messages(worker);
     take_exits();
+    if (job_.store != nullptr && job_.store->somebody_waits())
+      job_.store->start(*job_.guard);
     take_output();
     job_.console.pump();
     advance();
@@ -151,6 +153,8 @@ AttemptResult Attempt::run() {
 void Attempt::wait_for_events() {
   std::vector<pollfd> polls = {{job_.signals, POLLIN, 0}};
   job_.console.add_polls(polls);
+  if (job_.store != nullptr)
+    job_.store->add_polls(polls);
   const bool full = job_.console.full();
   for (const Worker& worker : workers_) {
     worker.line->add_polls(polls);

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
-#include <memory>
+#include <optional>
 #include <random>
 #include <sys/signalfd.h>
 #include <system_error>
@@ -128,7 +128,7 @@ int judge(Job& job, const AttemptResult& result, int attempt) {
     }
     return 128 + result.interrupt;
   }
-  if (!first && !result.store_problem.empty()) {
+  if (!result.store_problem.empty()) {
     job.console.say(cat("lockstep: the store process ended under the ranks: ",
                         result.store_problem,
                         "\n  Check that lockstep-engine runs: lockstep-engine --version"));
@@ -142,17 +142,14 @@ int judge(Job& job, const AttemptResult& result, int attempt) {
   return job_status(result.ends[*first]);
 }
 
-int run_attempts(Job& job, Listener& listener) {
+int run_attempts(Job& job) {
   const Options& options = job.options;
-  std::unique_ptr<StoreProcess> store;
   for (int number = 0;; ++number) {
     Attempt attempt(job, number);
     attempt.start();
-    if (!store && listener.fd.open()) {
-      store = std::make_unique<StoreProcess>(options.engine, std::move(listener.fd), job.inherited);
-      job.guard->watch(store->pid());
-      job.store = store.get();
-    }
+    // Ranks come first: the store may take its time. A single rank may never ask for it.
+    if (job.store != nullptr && !job.store->started() && world_size(options) > 1)
+      job.store->start(*job.guard);
     const AttemptResult result = attempt.run();
     const int status = judge(job, result, number);
     if (status == 0 || result.interrupt != 0 || !result.store_problem.empty() ||
@@ -187,7 +184,13 @@ int launch(const Options& options) {
   job.folder = make_folder(job.id);
   Guard guard(job.id, job.folder);
   job.guard = &guard;
-  const int status = run_attempts(job, listener);
+  std::optional<StoreProcess> store;
+  if (listener.fd.open()) {
+    store.emplace(options.engine, std::move(listener.fd), job.inherited);
+    job.store = &*store;
+  }
+  const int status = run_attempts(job);
+  store.reset();
   guard.dismiss();
   remove_folder(job.folder);
   sigset_t set;

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 #include "lockstep/base/text.h"
 #include "lockstep/launch/failure.h"
@@ -13,18 +14,36 @@
 
 namespace lockstep::launch {
 
-StoreProcess::StoreProcess(const std::filesystem::path& engine,
+StoreProcess::StoreProcess(std::filesystem::path engine,
                            Fd listening,
-                           const std::vector<std::string>& environment) {
+                           std::vector<std::string> environment)
+    : engine_(std::move(engine)),
+      listening_(std::move(listening)),
+      environment_(std::move(environment)) {}
+
+void StoreProcess::start(Guard& guard) {
   std::array<int, 2> ends = {-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0)
     output_ = Fd(ends[0]);
   const Fd writing(ends[1]);
-  pid_ = start_process({.words = {engine.string(), "store", "--fd", cat(listening.get())},
-                        .environment = environment,
+  pid_ = start_process({.words = {engine_.string(), "store", "--fd", cat(listening_.get())},
+                        .environment = environment_,
                         .out = writing.get(),
                         .err = writing.get(),
-                        .inherited = listening.get()});
+                        .inherited = listening_.get()});
+  started_ = true;
+  guard.watch(pid_);
+  listening_.reset();  // the store has it: when the store goes, ranks must not wait in its queue
+}
+
+void StoreProcess::add_polls(std::vector<pollfd>& polls) const {
+  if (!started_)
+    polls.push_back({listening_.get(), POLLIN, 0});
+}
+
+bool StoreProcess::somebody_waits() const {
+  pollfd waiting{listening_.get(), POLLIN, 0};
+  return !started_ && poll(&waiting, 1, 0) > 0;
 }
 
 StoreProcess::~StoreProcess() {

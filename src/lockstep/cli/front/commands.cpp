@@ -14,7 +14,8 @@ std::span<const Command> front_commands() {
               .help = "Start one process a rank, of any program",
               .examples = "  lockstep run -n 4 -- ./my_program --lr 0.1\n"
                           "  lockstep run -n 2 --log-dir logs train.py\n"
-                          "  lockstep run --nnodes 2 --node-rank 1 --master-addr 10.0.0.1 -n 8 -- ./my_program\n",
+                          "  lockstep run --nnodes 2 --node-rank 1 --master-addr 10.0.0.1 -n 8 -- "
+                          "./my_program\n",
               .make = make_run},
       Command{.name = "data",
               .help = "Turn text into token files",
