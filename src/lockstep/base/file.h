@@ -16,8 +16,7 @@ namespace lockstep {
 ///
 /// Errors    Storage: there is no such file, it cannot be read, or it is a folder.
 /// Lifetime  The bytes live as long as the object. The file may be replaced by rename meanwhile,
-/// but not cut: touching bytes
-///           that are gone ends the process (SIGBUS).
+///           but not cut: touching bytes that are gone ends the process (SIGBUS).
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);

@@ -23,10 +23,10 @@ struct AxisSize {
 struct ModelConfig {
   std::optional<std::string> preset;  ///< a named model
   std::optional<std::string> file;    ///< a Hugging Face config.json
-  std::optional<std::string>
-      init_from;  ///< a folder with weights: Hugging Face layout or a checkpoint
-  std::optional<std::int64_t> layers, width, heads, kv_heads, ffn_width, vocab,
-      context;  ///< each overrides the model's own
+  /// A folder with weights: Hugging Face layout or a checkpoint.
+  std::optional<std::string> init_from;
+  /// Each of these overrides the model's own.
+  std::optional<std::int64_t> layers, width, heads, kv_heads, ffn_width, vocab, context;
   std::optional<double> dropout;
   std::optional<bool> tied;
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;

@@ -11,10 +11,11 @@
 namespace lockstep {
 
 /// Reads a TOML file and lays `sets` ("section.key=value", the value TOML or a bare string) over
-/// it, later ones winning. Errors  Storage: the file cannot be read. Config: TOML syntax, with file
-/// and line; or one error that lists every unknown
-///         section or key, wrong type and value out of range, each with file, line and the nearest
-///         right name.
+/// it, later ones winning.
+///
+/// Errors  Storage: the file cannot be read. Config: TOML syntax, with file and line; or one error
+///         that lists every unknown section or key, wrong type and value out of range, each with
+///         file, line and the nearest right name.
 Config load_config(const std::filesystem::path& file, std::span<const std::string> sets = {});
 
 /// The same for a text; `name` stands for the file in messages.

@@ -43,14 +43,14 @@ struct Resolved {
 
 /// Derives what was not said and refuses what cannot work, all findings in one Config error.
 ///
-/// Batch     Of micro, accumulation and global any two give the third with the data-parallel size
-/// D; micro or global alone
-///           means accumulation = 1; three that disagree are an error with the three numbers and D.
-/// Parallel  Axes are 1 unless said; one may be "rest". The data axis (dp_replicate at zero 0, else
-/// dp_shard) is "rest"
-///           unless said or unless another axis is. The product is the world size.
-/// Precision reduce: fp64 for fp64, else fp32. wire: as reduce. master: fp32 for 16-bit compute,
-/// else none.
+/// Batch      Of micro, accumulation and global any two give the third with the data-parallel size
+///            D; micro or global alone means accumulation = 1; three that disagree are an error
+///            with the three numbers and D.
+/// Parallel   Axes are 1 unless said; one may be "rest". The data axis (dp_replicate at zero 0,
+///            else dp_shard) is "rest" unless it is said or another axis is "rest". The product is
+///            the world size.
+/// Precision  reduce: fp64 for fp64, else fp32. wire: as reduce. master: fp32 for 16-bit compute,
+///            else none.
 Resolved resolve(const Config& config, std::int64_t world_size);
 
 /// What may be asked for by the schema but is not in this version: one finding each. Later versions

@@ -35,8 +35,8 @@ struct Row {
   std::string_view key;
   std::function<Field(Object&)> field;
   std::string_view help;
-  std::vector<std::string>
-      words;  ///< the only strings allowed; "name:N" stands for a number after the colon
+  /// The only strings allowed; "name:N" stands for a number after the colon.
+  std::vector<std::string> words;
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
 };

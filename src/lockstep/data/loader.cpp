@@ -37,8 +37,8 @@ struct Feed {
   std::size_t micro_batch = 0;  ///< the next one of `step`
 };
 
-// The next micro batch as a job. The worker of a batch follows from its place in the epoch, so that a resumed run draws the
-// same random numbers, whichever thread has the job.
+// The next micro batch as a job. The worker of a batch follows from its place in the epoch, so that
+// a resumed run draws the same random numbers, whichever thread has the job.
 std::optional<detail::Prefetcher::Job> next_job(const std::shared_ptr<Feed>& feed) {
   if (!feed->step || feed->micro_batch == feed->step->micro_batches.size()) {
     feed->step = feed->sampler.next();

@@ -26,27 +26,28 @@ struct Batch {
 
 struct LoaderOptions {
   // Changes results.
-  std::optional<Order>
-      shuffle;  ///< only for a loader without a sampler: one place decides the order
+  std::optional<Order> shuffle;  ///< only without a sampler: one place decides the order
   // Changes speed only. (The number of workers also enters the seed of random data sets.)
-  std::int64_t workers =
-      1;  ///< threads; too few and next() waits, too many and they take cores from training
-  std::size_t prefetch =
-      4;  ///< batches ready or under way, at least one a worker; memory grows with it
+  std::int64_t workers = 1;  ///< threads; too few: next() waits, too many: they take cores
+  std::size_t prefetch = 4;  ///< batches ready or under way, at least one a worker
   std::chrono::milliseconds timeout = std::chrono::minutes(10);  ///< of next()
 };
 
 /// Gives a rank's micro batches in the sampler's order, prepared by background threads.
 ///
-/// Epochs   advance by themselves; set_epoch and restore act on the sampler in use and drop what was prefetched.
-/// State    state() is the position after the last whole step that next() handed out, not what was prefetched.
-/// Errors   Config: a sampler and `shuffle` are both given. What the data set throws comes out of next() in its turn.
-///          Environment: next() waited past the timeout.
-/// Threads  One caller. The destructor ends the background threads, after the batch that each is at.
+/// Epochs   advance by themselves; set_epoch and restore act on the sampler in use and drop what
+///          was prefetched.
+/// State    state() is the position after the last whole step that next() handed out, not what was
+///          prefetched.
+/// Errors   Config: a sampler and `shuffle` are both given. What the data set throws comes out of
+///          next() in its turn. Environment: next() waited past the timeout.
+/// Threads  One caller. The destructor ends the background threads, after the batch that each is
+///          at.
 class DataLoader {
  public:
   DataLoader(Dataset dataset, DistributedSampler sampler, const LoaderOptions& options = {});
-  /// Makes its own sampler: one epoch after the other, tail dropped, in the order of `options.shuffle` (sequential).
+  /// Makes its own sampler: one epoch after the other, tail dropped, in the order of
+  /// `options.shuffle` (sequential).
   DataLoader(Dataset dataset,
              std::int64_t num_samples,
              const Dealing& dealing,
@@ -70,11 +71,11 @@ class DataLoader {
   std::unique_ptr<State> state_;
 };
 
-/// Gives the items of a stream that every reader must go through: item j, whose number is the batch's id, goes to one
-/// (rank, worker) only.
+/// Gives the items of a stream that every reader must go through: item j, whose number is the
+/// batch's id, goes to one (rank, worker) only.
 ///
-/// `open` is called once a worker and returns the whole stream, the same for all; the loader does the splitting. Workers take
-/// turns, so the order is the same in every run.
+/// `open` is called once a worker and returns the whole stream, the same for all; the loader does
+/// the splitting. Workers take turns, so the order is the same in every run.
 class StreamLoader {
  public:
   StreamLoader(const std::function<Stream(const Reader&)>& open,

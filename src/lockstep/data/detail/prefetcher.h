@@ -15,10 +15,11 @@ namespace lockstep::detail {
 
 /// Runs jobs on threads ahead of the one who waits for them, and hands the results out in order.
 ///
-/// `source` gives the next job, or none at the end. It is called in order, by one thread at a time; jobs run side by side.
-/// At most `depth` results are under way or waiting.
-/// Errors   What a source or job throws comes out of next() in its turn, and again from every call after it.
-///          Environment: the batch did not come within `timeout`; threads that still run are then left to themselves.
+/// `source` gives the next job, or none at the end. It is called in order, by one thread at a time;
+/// jobs run side by side. At most `depth` results are under way or waiting.
+/// Errors   What a source or job throws comes out of next() in its turn, and again from every call
+///          after it. Environment: the batch did not come within `timeout`; threads that still run
+///          are then left to themselves.
 class Prefetcher {
  public:
   using Job = std::function<Batch()>;

@@ -22,8 +22,7 @@ enum class Order {
 enum class Tail {
   Drop,    ///< left out of this epoch
   Repeat,  ///< filled up with samples from the front of the epoch's order, as often as needed
-  Once,    ///< a smaller step, some ranks with less or nothing: every sample counts once. For
-           ///< evaluation
+  Once,    ///< a smaller step, some ranks with less or nothing: each counts once. For evaluation
 };
 
 /// Which data and in which order; equal on every rank.
@@ -68,15 +67,15 @@ struct Step {
 /// itself.
 ///
 /// Steps    Step s of an epoch has the samples at positions [s G, (s + 1) G) of the epoch's order,
-/// G = Dealing::global().
-///          The union over ranks is what a single process with the same G would take.
+///          G = Dealing::global(). The union over ranks is what a single process with the same G
+///          would take.
 /// Resume   restore(state) continues the very order, also with other Dealing: what is left is dealt
-/// anew. The end of epoch e
-///          is the start of e + 1.
-/// Errors   Config from the constructor: no samples, or with Tail::Drop fewer than a step. Mismatch
-/// from restore: other seed. Copies   There are none: an epoch set on a stale copy would be lost.
-/// After a move the source throws Usage. Warns    in the log when the same shuffled order begins
-/// twice in a row.
+///          anew. The end of epoch e is the start of e + 1.
+/// Errors   Config from the constructor: no samples, or with Tail::Drop fewer than a step.
+///          Mismatch from restore: other seed.
+/// Copies   There are none: an epoch set on a stale copy would be lost. After a move the source
+///          throws Usage.
+/// Warns    in the log when the same shuffled order begins twice in a row.
 class DistributedSampler {
  public:
   DistributedSampler(const SamplerOptions& options, const Dealing& dealing);

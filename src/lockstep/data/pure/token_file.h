@@ -27,9 +27,8 @@ struct TokenHeader {
 ///         32 u64 checksum of the tokens | 40 tokenizer name, zero-filled | 120 u64 checksum of
 ///         bytes 0 to 119.
 /// Errors  Storage naming the file, what was expected and what was found: missing, not a token
-/// file, another version, damaged
-///         header, size that does not fit the header (truncated), and from verify(): damaged
-///         tokens, a token beyond the vocabulary.
+///         file, another version, damaged header, size that does not fit the header (truncated),
+///         and from verify(): damaged tokens, a token beyond the vocabulary.
 class TokenFile {
  public:
   static constexpr std::uint64_t kHeaderBytes = 128;
@@ -69,10 +68,10 @@ class TokenWriter {
 /// Token files laid end to end, cut into sequences of T tokens for predicting the next one.
 ///
 /// Shapes  sample i: inputs are tokens [i T, (i + 1) T), targets the same one later, so T + 1
-/// tokens are read.
-///         size() = (tokens - 1) / T; what follows the last whole sequence is not used.
+///         tokens are read. size() = (tokens - 1) / T; what follows the last whole sequence is not
+///         used.
 /// Errors  Config: no files, files of different tokenizers, or a sequence longer than the data,
-/// with both numbers.
+///         with both numbers.
 class TokenSequences {
  public:
   TokenSequences(std::span<const std::string> files, std::int64_t sequence);

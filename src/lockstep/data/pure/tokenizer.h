@@ -14,8 +14,8 @@ namespace lockstep {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  virtual const std::string& name()
-      const = 0;  ///< what token files and checkpoints record; make_tokenizer takes it
+  /// What token files and checkpoints record; make_tokenizer takes it.
+  virtual const std::string& name() const = 0;
   virtual std::int64_t vocab() const = 0;
   virtual std::vector<std::int64_t> encode(std::string_view text) const = 0;
   virtual std::string decode(std::span<const std::int64_t> tokens) const = 0;
