@@ -20,6 +20,7 @@
 #include "lockstep/data/pure/token_file.h"
 
 #include "support/process.h"
+#include "support/run_ranks.h"
 
 namespace lockstep {
 namespace {
@@ -162,6 +163,23 @@ TEST(Loader, AnEpochThatIsSetReachesTheSamplerInUse_SMP_04) {
     EXPECT_THAT(all, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
   }
   EXPECT_EQ(orders.size(), 3U);
+}
+
+TEST(Loader, RanksWithSeedsOfTheirOwnAreStoppedAtTheStart_SMP_05) {
+  test::run_ranks(2, [](World& world) {
+    const std::int64_t rank = world.rank().value;
+    const auto gather = [&world](std::string_view text) {
+      return world.all().gather_text(text, "sampler");
+    };
+    const DistributedSampler agreed({.num_samples = 16, .seed = 100},
+                                    {.rank = rank, .num_ranks = 2});
+    EXPECT_NO_THROW(check_same_sampling(agreed, gather));
+    const DistributedSampler own({.num_samples = 16, .seed = 100 + rank},
+                                 {.rank = rank, .num_ranks = 2});
+    const std::string text = complaint(Fault::Mismatch, [&] { check_same_sampling(own, gather); });
+    EXPECT_THAT(text, HasSubstr("seed 100"));
+    EXPECT_THAT(text, HasSubstr("seed 101"));
+  });
 }
 
 TEST(Loader, ASamplerAndShuffleTogetherAreRefused) {

@@ -76,7 +76,6 @@ std::uint64_t free_bytes(const std::filesystem::path& path);
 void check_free_bytes(const std::filesystem::path& path, std::uint64_t needed_bytes);
 
 /// XXH3 with 64 bits, piece by piece: the same value as of the whole. Finds damage, not forgery.
-/// About 10 GB/s.
 class Checksum {
  public:
   Checksum();

@@ -13,7 +13,7 @@ namespace lockstep {
 /// Each round pairs x with (key - x) mod size and swaps the pair or not, by a bit of Philox of its
 /// larger member; a swap of disjoint pairs is a permutation, so the whole is one for every size.
 ///
-/// Cost    24 + 4 log2(size) Philox calls a position (about 1 us at a million samples); no memory.
+/// Cost    24 + 4 log2(size) Philox calls a position (2.6 us at a million samples); no memory.
 /// Source  Hoang, Morris, Rogaway 2012, "An enciphering scheme based on a card shuffle"
 ///         (swap-or-not); the number of rounds is our own.
 class Permutation {
