@@ -3,7 +3,7 @@
 
 int main(int argc, char** argv) {
   using namespace lockstep::cli;
-  return run_program({.name = "lockstep-engine",
+  return run_program({.name = "lockstep",  // messages name what the user typed
                       .description = "The commands of lockstep that need libtorch; lockstep starts it.",
                       .commands = engine_commands()},
                      argc, argv);
