@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/parallel/sharded/parameter_table.h"
+
+#include <cstring>
+#include <unordered_set>
+
+#include <ATen/ATen.h>
+#include <torch/nn/module.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep::sharded {
+
+namespace {
+
+const void* identity(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
+
+void walk(const torch::nn::Module& module, std::vector<const void*>& found) {
+  for (const at::Tensor& parameter : module.parameters(/*recurse=*/false)) {
+    found.push_back(identity(parameter));
+  }
+  for (const auto& child : module.children())
+    walk(*child, found);
+}
+
+std::string type_name(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat: return "f32";
+    case at::kDouble: return "f64";
+    case at::kBFloat16: return "bf16";
+    case at::kHalf: return "f16";
+    case at::kLong: return "i64";
+    default: return c10::toString(type);
+  }
+}
+
+std::string describe(const at::Tensor& tensor) {
+  std::vector<std::string> sizes;
+  for (const std::int64_t size : tensor.sizes())
+    sizes.push_back(cat(size));
+  return cat(type_name(tensor.scalar_type()),
+             " [",
+             join(sizes, ", "),
+             "]",
+             tensor.is_floating_point() && tensor.requires_grad() ? ", trained" : "");
+}
+
+std::uint64_t hash_bytes(const void* data, std::size_t size) {
+  std::uint64_t hash = 0x9E3779B97F4A7C15ULL ^ size;
+  const auto* bytes = static_cast<const char*>(data);
+  for (std::size_t at = 0; at < size; at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes + at, std::min(sizeof word, size - at));
+    hash = (hash ^ word) * 0xFF51AFD7ED558CCDULL;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+Entry value_hash(const std::string& name, const at::Tensor& tensor) {
+  const at::Tensor values = tensor.detach().cpu().contiguous();
+  return {name, cat("hash ", hash_bytes(values.const_data_ptr(), values.nbytes()))};
+}
+
+}  // namespace
+
+at::Tensor in_memory_order(const at::Tensor& tensor) {
+  return tensor.detach().as_strided({tensor.numel()}, {1}, tensor.storage_offset());
+}
+
+ParameterTable::ParameterTable(torch::nn::Module& module) : module_(module) {
+  for (const auto& item : module.named_parameters()) {
+    if (!item.value().defined())
+      continue;
+    if (!index_.emplace(identity(item.value()), size()).second)
+      continue;
+    if (!item.value().is_non_overlapping_and_dense()) {
+      throw Error({.fault = Fault::Config,
+                   .where = {.subject = item.key()},
+                   .problem = "the elements of this parameter overlap in memory or have gaps",
+                   .next = "Register a dense copy of it (tensor.contiguous().clone())"});
+    }
+    parameters_.emplace_back(item.key(), item.value());
+  }
+  std::unordered_set<const void*> seen;
+  for (const auto& item : module.named_buffers()) {
+    if (item.value().defined() && seen.insert(identity(item.value())).second) {
+      buffers_.emplace_back(item.key(), item.value());
+    }
+  }
+  walk(module, walk_);
+}
+
+const std::string& ParameterTable::name(int parameter) const {
+  return parameters_[static_cast<std::size_t>(parameter)].first;
+}
+
+const at::Tensor& ParameterTable::tensor(int parameter) const {
+  return parameters_[static_cast<std::size_t>(parameter)].second;
+}
+
+bool ParameterTable::knows(const at::Tensor& tensor) const {
+  return index_.contains(identity(tensor));
+}
+
+void ParameterTable::check_unchanged() const {
+  std::vector<const void*> now;
+  now.reserve(walk_.size());
+  walk(module_, now);
+  if (now == walk_)
+    return;
+  const auto fail = [](const std::string& name, const std::string& what) {
+    throw Error(
+        {.fault = Fault::Usage,
+         .where = {.subject = name},
+         .problem = cat("this parameter was ",
+                        what,
+                        " after the model was wrapped, so its gradient "
+                        "would not be reduced"),
+         .next =
+             "Change the model first and wrap it then, or copy the values into the old parameter"});
+  };
+  std::unordered_set<std::string> names;
+  for (const auto& item : module_.named_parameters()) {
+    names.insert(item.key());
+    if (!item.value().defined() || knows(item.value()))
+      continue;
+    for (const auto& [name, tensor] : parameters_) {
+      if (name == item.key())
+        fail(name, "replaced");
+    }
+    fail(item.key(), "added");
+  }
+  for (const auto& [name, tensor] : parameters_) {
+    if (!names.contains(name))
+      fail(name, "removed");
+  }
+}
+
+std::vector<Entry> ParameterTable::structure() const {
+  std::vector<Entry> entries;
+  for (const auto& [name, tensor] : parameters_)
+    entries.push_back({name, describe(tensor)});
+  for (const auto& [name, tensor] : buffers_)
+    entries.push_back({name, cat("buffer ", describe(tensor))});
+  return entries;
+}
+
+std::vector<Entry> ParameterTable::value_hashes() const {
+  std::vector<Entry> entries;
+  for (const auto& [name, tensor] : parameters_)
+    entries.push_back(value_hash(name, tensor));
+  for (const auto& [name, tensor] : buffers_)
+    entries.push_back(value_hash(name, tensor));
+  return entries;
+}
+
+}  // namespace lockstep::sharded

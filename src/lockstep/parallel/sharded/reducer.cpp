@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/parallel/sharded/reducer.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <ATen/ATen.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep::sharded {
+
+namespace {
+
+// After this many backwards without a gradient a bucket no longer waits for the parameter.
+constexpr int kIdleBackwards = 3;
+
+std::size_t as_size(int number) { return static_cast<std::size_t>(number); }
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds)
+      : seconds_(seconds), start_(std::chrono::steady_clock::now()) {}
+  ~Stopwatch() {
+    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& seconds_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace
+
+Reducer::Reducer(const ParameterTable& table, const Group& group, std::int64_t bucket_bytes)
+    : table_(table),
+      group_(group),
+      bucket_bytes_(bucket_bytes),
+      expected_(as_size(table.size()), 1),
+      idle_(as_size(table.size()), 0),
+      used_(as_size(table.size()), 0),
+      late_(as_size(table.size()), 0),
+      used_anywhere_(as_size(table.size()), 0) {
+  buffers_.emplace(table_, bucket_bytes_);
+}
+
+void Reducer::begin() {
+  next_ = 0;
+  pending_.clear();
+  std::ranges::fill(late_, 0);
+  missing_.assign(buffers_->plan().buckets.size(), 0);
+  for (std::size_t bucket = 0; bucket < missing_.size(); ++bucket) {
+    for (const int parameter : buffers_->members(static_cast<int>(bucket))) {
+      if (expected_[as_size(parameter)] > 0)
+        ++missing_[bucket];
+    }
+  }
+}
+
+void Reducer::arrived(int parameter, int times) {
+  if (!buffers_->holds(parameter))
+    return;  // trained since this backward only: finish() takes it
+  const int bucket = buffers_->bucket_of(parameter);
+  if (bucket < next_) {
+    late_[as_size(parameter)] = 1;
+    return;
+  }
+  buffers_->adopt(parameter);
+  if (times == expected_[as_size(parameter)]) {
+    --missing_[as_size(bucket)];
+    launch_ready();
+  }
+}
+
+void Reducer::launch_ready() {
+  while (next_ + 1 < static_cast<int>(missing_.size()) && missing_[as_size(next_)] == 0)
+    launch(next_, 0);
+}
+
+std::string Reducer::label(int bucket) const {
+  const std::vector<int>& members = buffers_->members(bucket);
+  return cat("gradients ",
+             bucket,
+             " (",
+             table_.name(members.front()),
+             " to ",
+             table_.name(members.back()),
+             ")");
+}
+
+void Reducer::send(const at::Tensor& tensor, const std::string& subject) {
+  if (group_.size() == 1)
+    return;
+  ++reductions_;
+  bytes_ += static_cast<std::int64_t>(tensor.nbytes());
+  pending_.push_back(group_.all_reduce(tensor, ReduceOp::Sum, subject));
+}
+
+void Reducer::launch(int bucket, std::int64_t marks) {
+  for (const int parameter : buffers_->members(bucket))
+    used_[as_size(parameter)] = buffers_->take_off(parameter);
+  next_ = bucket + 1;
+  send(buffers_->bucket(bucket, marks), label(bucket));
+}
+
+void Reducer::launch_rest(const LocalMarks& marks, Carry carry) {
+  const int last = static_cast<int>(missing_.size()) - 1;
+  while (next_ < last)
+    launch(next_, 0);
+  // Which parameters have gradients is known once the last bucket's are taken off, so marks are
+  // written between.
+  if (last >= 0) {
+    for (const int parameter : buffers_->members(last))
+      used_[as_size(parameter)] = buffers_->take_off(parameter);
+    next_ = last + 1;
+  }
+  const std::vector<float> words = [&] {
+    Stopwatch watch(marks_seconds_);
+    LocalMarks all = marks;
+    if (carry == Carry::AllMarks) {
+      for (int parameter = 0; parameter < table_.size(); ++parameter) {
+        const at::Tensor& tensor = table_.tensor(parameter);
+        const bool used =
+            buffers_->holds(parameter) ? used_[as_size(parameter)] != 0 : tensor.grad().defined();
+        all.parameters.push_back({used && tensor.requires_grad(),
+                                  late_[as_size(parameter)] != 0,
+                                  tensor.requires_grad()});
+      }
+    }
+    return encode(all);
+  }();
+  const auto size = static_cast<std::int64_t>(words.size());
+  at::NoGradGuard no_grad;
+  const at::Tensor text = at::from_blob(const_cast<float*>(words.data()), {size}, at::kFloat);
+  const at::Tensor place = buffers_->marks(size);
+  if (place.defined()) {
+    lone_marks_ = at::Tensor();
+    at::Tensor(place).copy_(text);
+  } else {
+    lone_marks_ = text.clone();
+  }
+  if (last >= 0)
+    send(buffers_->bucket(last, size), label(last));
+  if (lone_marks_.defined())
+    send(lone_marks_, "marks of the gradients");
+}
+
+void Reducer::wait() {
+  for (Pending& pending : pending_)
+    pending.wait();
+  pending_.clear();
+}
+
+GlobalMarks Reducer::read_marks(std::int64_t words) {
+  Stopwatch watch(marks_seconds_);
+  const at::Tensor place = lone_marks_.defined() ? lone_marks_ : buffers_->marks(words);
+  const at::Tensor sums = place.to(at::kCPU, at::kFloat).contiguous();
+  const auto* data = sums.const_data_ptr<float>();
+  return decode({data, static_cast<std::size_t>(words)}, group_.size());
+}
+
+GlobalMarks Reducer::finish(LocalMarks marks, std::span<const int> times, Carry carry) {
+  launch_rest(marks, carry);
+  wait();
+  const std::int64_t parameters = carry == Carry::AllMarks ? table_.size() : 0;
+  GlobalMarks all = read_marks(parameters * kMarksPerParameter + kControlWords);
+  if (carry == Carry::AllMarks) {
+    refuse_partly_frozen(all);
+    for (std::size_t at = 0; at < used_anywhere_.size(); ++at)
+      used_anywhere_[at] = all.parameters[at].used;
+  }
+  settle(all);
+  for (std::size_t at = 0; at < times.size(); ++at) {
+    idle_[at] = times[at] > 0 ? 0 : idle_[at] + 1;
+    if (times[at] > 0)
+      expected_[at] = times[at];
+    if (idle_[at] >= kIdleBackwards)
+      expected_[at] = 0;
+  }
+  if (carry == Carry::AllMarks)
+    follow_frozen();
+  return all;
+}
+
+void Reducer::settle(const GlobalMarks& marks) {
+  for (int parameter = 0; parameter < table_.size(); ++parameter) {
+    const at::Tensor late =
+        table_.tensor(parameter).grad();  // taken off, so what is here came afterwards
+    const bool held = buffers_->holds(parameter);
+    if (held && used_anywhere_[as_size(parameter)] > 0)
+      buffers_->put_back(parameter);
+    if (marks.parameters.empty())
+      continue;
+    const GlobalMarks::OfParameter& mark = marks.parameters[as_size(parameter)];
+    if (mark.late > 0 || (!held && mark.used > 0))
+      add_late(parameter, late);
+  }
+}
+
+void Reducer::add_late(int parameter, const at::Tensor& gradient) {
+  at::NoGradGuard no_grad;
+  const at::Tensor& tensor = table_.tensor(parameter);
+  const at::Tensor sum =
+      at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().requires_grad(false));
+  if (gradient.defined()) {
+    at::Tensor(sum).copy_(gradient);
+  } else {
+    at::Tensor(sum).zero_();
+  }
+  send(in_memory_order(sum), cat("late gradient ", table_.name(parameter)));
+  wait();
+  if (!buffers_->holds(parameter)) {
+    tensor.mutable_grad() = sum;
+    return;
+  }
+  // Without any other gradient the place holds zeros.
+  at::Tensor(buffers_->view(parameter)).add_(sum);
+  buffers_->put_back(parameter);
+}
+
+void Reducer::follow_frozen() {
+  for (int parameter = 0; parameter < table_.size(); ++parameter) {
+    if (buffers_->holds(parameter) == table_.tensor(parameter).requires_grad())
+      continue;
+    // All ranks agree on what is trained, so all lay their gradients out anew at the same step.
+    buffers_.emplace(table_, bucket_bytes_);
+    for (int other = 0; other < table_.size(); ++other) {
+      if (buffers_->holds(other))
+        buffers_->adopt(other);
+    }
+    return;
+  }
+}
+
+void Reducer::refuse_partly_frozen(const GlobalMarks& marks) const {
+  for (int parameter = 0; parameter < table_.size(); ++parameter) {
+    const int trained = marks.parameters[as_size(parameter)].trainable;
+    if (trained == 0 || trained == group_.size())
+      continue;
+    const auto told = group_.gather_text(
+        table_.tensor(parameter).requires_grad() ? "trained" : "frozen", "frozen parameters");
+    std::vector<std::string> frozen_on, trained_on;
+    for (std::size_t rank = 0; rank < told.size(); ++rank) {
+      (told[rank] == "frozen" ? frozen_on : trained_on).push_back(cat(rank));
+    }
+    throw Error({.fault = Fault::Mismatch,
+                 .where = {.rank = group_.rank().value,
+                           .group = group_.label(),
+                           .subject = table_.name(parameter)},
+                 .problem = "this parameter is frozen on some ranks only",
+                 .expected = cat("the same requires_grad everywhere"),
+                 .found = cat("frozen on ranks ",
+                              cut_list(frozen_on, 8),
+                              ", trained on ranks ",
+                              cut_list(trained_on, 8)),
+                 .next = "Freeze or unfreeze it on every rank before the same step"});
+  }
+}
+
+void Reducer::abandon() {
+  for (int parameter = 0; parameter < table_.size(); ++parameter) {
+    const at::Tensor& tensor = table_.tensor(parameter);
+    if (buffers_->holds(parameter) && !tensor.grad().defined() && used_[as_size(parameter)])
+      buffers_->put_back(parameter);
+  }
+}
+
+}  // namespace lockstep::sharded
