@@ -56,8 +56,10 @@ GradientBuffers::GradientBuffers(const ParameterTable& table, std::int64_t bucke
   for (std::size_t slot = 0; slot < planned.size(); ++slot) {
     const Place& place = plan_.places[slot];
     const at::Tensor& tensor = table.tensor(numbers[slot]);
-    views_.push_back(flats_[static_cast<std::size_t>(place.flat)].as_strided(
-        tensor.sizes(), tensor.strides(), place.begin));
+    // variable_data: autograd must not take it for a view, or libtorch's zero_grad() refuses to detach it in place.
+    views_.push_back(flats_[static_cast<std::size_t>(place.flat)]
+                         .as_strided(tensor.sizes(), tensor.strides(), place.begin)
+                         .variable_data());
   }
 }
 

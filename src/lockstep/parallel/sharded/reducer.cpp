@@ -120,6 +120,7 @@ void Reducer::launch_rest(const LocalMarks& marks, Carry carry) {
   const std::vector<float> words = [&] {
     Stopwatch watch(marks_seconds_);
     LocalMarks all = marks;
+    all.call_hash = static_cast<std::uint32_t>(group_.take_digest().value);
     if (carry == Carry::AllMarks) {
       for (int parameter = 0; parameter < table_.size(); ++parameter) {
         const at::Tensor& tensor = table_.tensor(parameter);
@@ -167,6 +168,7 @@ GlobalMarks Reducer::finish(LocalMarks marks, std::span<const int> times, Carry 
   wait();
   const std::int64_t parameters = carry == Carry::AllMarks ? table_.size() : 0;
   GlobalMarks all = read_marks(parameters * kMarksPerParameter + kControlWords);
+  if (!all.calls_agree) group_.throw_first_difference();
   if (carry == Carry::AllMarks) {
     refuse_partly_frozen(all);
     for (std::size_t at = 0; at < used_anywhere_.size(); ++at)

@@ -17,7 +17,7 @@ void refuse_stray_leaves(const ParameterTable& table, const std::vector<int>& mi
     return;
   for (torch::autograd::Node* node : *nodes) {
     const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(node);
-    if (leaf == nullptr || table.knows(leaf->variable))
+    if (leaf == nullptr || leaf->variable.dim() == 0 || table.knows(leaf->variable))
       continue;
     for (const int parameter : missing) {
       const at::Tensor& registered = table.tensor(parameter);

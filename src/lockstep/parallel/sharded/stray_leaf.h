@@ -13,7 +13,8 @@ namespace lockstep::sharded {
 ///
 /// Called at the end of a backward for the parameters that have newly got no gradient. Throws Usage
 /// naming one of them when the graph of this backward ends in a leaf of the same shape and type
-/// that is no registered parameter.
+/// that is no registered parameter. Scalars are not judged: an
+/// input that wants a gradient too often has their shape.
 void refuse_stray_leaves(const ParameterTable& table, const std::vector<int>& missing);
 
 }  // namespace lockstep::sharded

@@ -152,6 +152,12 @@ TEST(Agreement, NamesTheEntryThatOneSideLacks_DDP_09) {
   EXPECT_EQ(difference->other_count, 3U);
 }
 
+TEST(Agreement, ComparesTextsThatAreNoLists) {
+  const auto difference = first_difference(std::vector<std::string>{"17", "18"});
+  ASSERT_TRUE(difference);
+  EXPECT_EQ(difference->rank, 1);
+}
+
 TEST(Agreement, NamesTheRankThatDiffersFromTheMajority) {
   const std::string good = to_text(std::vector<Entry>{{"a", "1"}, {"b", "2"}});
   const std::string bad = to_text(std::vector<Entry>{{"a", "1"}, {"b", "3"}});

@@ -44,7 +44,7 @@ std::vector<Entry> entries_of(std::string_view text) {
     const std::string_view line = text.substr(0, end);
     const std::size_t middle = line.find(kBetween);
     entries.push_back({std::string(line.substr(0, middle)), std::string(line.substr(middle + 1))});
-    text.remove_prefix(end + 1);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
   return entries;
 }
