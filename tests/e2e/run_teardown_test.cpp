@@ -161,14 +161,17 @@ TEST(RunTeardown, StoreOutlivesTheFirstRankToFinish_LAU_21) {
 
 TEST(RunTeardown, JobInsideAJobDiesWithTheOuterLauncher) {
   const Marked marked;
+  const TemporaryFolder folder;
   Command command = run_ranks_command({"-n", "2"}, {"print:inner up", "sleep:60000"});
   command.words.insert(command.words.begin(),
                        {program("lockstep").string(), "run", "-n", "1", "--"});
   command.environment[kMark] = marked.mark;
+  command.environment["TMPDIR"] = folder.path().string();
   Running job(command);
   ASSERT_TRUE(job.wait_for("[0] [1] inner up", seconds(10)));
   job.signal(SIGKILL);
   EXPECT_THAT(marked.left_after(seconds(10)), IsEmpty());
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 }  // namespace

@@ -65,12 +65,14 @@ Fd block_signals() {
   return Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-std::filesystem::path make_folder(const std::string& id) {
+// A job inside a job has its folder in the outer one's: when the outer launcher is killed, the inner guard
+// is killed too, and the outer guard removes both.
+std::filesystem::path make_folder(const std::string& job_path) {
   std::error_code code;
   const std::filesystem::path folder =
-      std::filesystem::temp_directory_path(code) / cat("lockstep-", id);
+      std::filesystem::temp_directory_path(code) / cat("lockstep-", job_path);
   if (!code)
-    std::filesystem::create_directory(folder, code);
+    std::filesystem::create_directories(folder, code);
   if (!code)
     std::filesystem::permissions(folder, std::filesystem::perms::owner_all, code);
   if (!code)
@@ -181,7 +183,7 @@ int launch(const Options& options) {
           .signals = signals.get()};
   const auto above = env("LOCKSTEP_JOB");
   job.path = above ? cat(*above, "/", job.id) : job.id;
-  job.folder = make_folder(job.id);
+  job.folder = make_folder(job.path);
   Guard guard(job.id, job.folder);
   job.guard = &guard;
   std::optional<StoreProcess> store;
