@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/group.h"
 
-#include <ATen/ATen.h>
-#include <gtest/gtest.h>
-
 #include <numeric>
 #include <vector>
 
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+
 #include "lockstep/base/text.h"
+
 #include "support/run_ranks.h"
 
 namespace lockstep::test {
@@ -22,14 +24,23 @@ at::Tensor input(int rank, std::int64_t count, at::ScalarType type = at::kFloat,
 
 at::Tensor sum_of_inputs(int size, std::int64_t count, at::ScalarType type, int step = 0) {
   at::Tensor total = at::zeros({count}, at::kLong);
-  for (int rank = 0; rank < size; ++rank) total += input(rank, count, at::kLong, step);
+  for (int rank = 0; rank < size; ++rank)
+    total += input(rank, count, at::kLong, step);
   return total.to(type);
 }
 
 TEST(AllReduce, AddsOverRanksInEveryTypeAndCount) {
   for (const int size : kSizes) {
     run_ranks(size, [](World& world) {
-      for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kShort, at::kChar, at::kByte}) {
+      for (const at::ScalarType type : {at::kFloat,
+                                        at::kDouble,
+                                        at::kBFloat16,
+                                        at::kHalf,
+                                        at::kLong,
+                                        at::kInt,
+                                        at::kShort,
+                                        at::kChar,
+                                        at::kByte}) {
         for (const std::int64_t count : {0, 1, 3, 1001}) {
           const at::Tensor tensor = input(world.rank().value, count, type);
           world.all().all_reduce(tensor, ReduceOp::Sum, "x").wait();
@@ -62,11 +73,13 @@ TEST(AllReduce, LeavesTheSameBitsOnAllRanks) {
   for (const int size : {2, 3, 5}) {
     run_ranks(size, [](World& world) {
       for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-        const at::Tensor tensor = (at::arange(4099, at::kFloat) * 0.1 + world.rank().value * 1.7).sin().to(type);
+        const at::Tensor tensor =
+            (at::arange(4099, at::kFloat) * 0.1 + world.rank().value * 1.7).sin().to(type);
         world.all().all_reduce(tensor, ReduceOp::Sum, "noise").wait();
         const at::Tensor all = at::empty({world.size() * tensor.numel()}, tensor.options());
         world.all().all_gather(all, tensor, "copies").wait();
-        for (const at::Tensor& copy : all.chunk(world.size())) EXPECT_TRUE(at::equal(copy, tensor));
+        for (const at::Tensor& copy : all.chunk(world.size()))
+          EXPECT_TRUE(at::equal(copy, tensor));
       }
     });
   }
@@ -81,7 +94,10 @@ TEST(ReduceScatter, LeavesEachRankTheSumOfItsSlice) {
         const at::Tensor before = full.clone();
         const at::Tensor shard = at::full({slice}, -1, full.options());
         world.all().reduce_scatter(shard, full, ReduceOp::Sum, "x").wait();
-        EXPECT_TRUE(at::equal(shard, sum_of_inputs(world.size(), full.numel(), type).slice(0, world.rank().value * slice, (world.rank().value + 1) * slice)));
+        EXPECT_TRUE(
+            at::equal(shard,
+                      sum_of_inputs(world.size(), full.numel(), type)
+                          .slice(0, world.rank().value * slice, (world.rank().value + 1) * slice)));
         EXPECT_TRUE(at::equal(full, before));
       }
     });
@@ -102,7 +118,8 @@ TEST(AllGather, GivesEveryRankAllSlicesInRankOrder) {
   for (const int size : kSizes) {
     run_ranks(size, [](World& world) {
       std::vector<at::Tensor> expected;
-      for (int rank = 0; rank < world.size(); ++rank) expected.push_back(input(rank, 11, at::kHalf));
+      for (int rank = 0; rank < world.size(); ++rank)
+        expected.push_back(input(rank, 11, at::kHalf));
       const at::Tensor full = at::zeros({11 * world.size()}, at::kHalf);
       world.all().all_gather(full, input(world.rank().value, 11, at::kHalf), "x").wait();
       EXPECT_TRUE(at::equal(full, at::cat(expected)));
@@ -141,7 +158,9 @@ TEST(AllToAll, SendsSliceJToRankJ) {
       const at::Tensor out = at::zeros_like(in);
       world.all().all_to_all(out, in, "x").wait();
       for (int from = 0; from < world.size(); ++from) {
-        const at::Tensor expected = input(from, 5 * world.size(), at::kLong).slice(0, 5 * world.rank().value, 5 * world.rank().value + 5);
+        const at::Tensor expected =
+            input(from, 5 * world.size(), at::kLong)
+                .slice(0, 5 * world.rank().value, 5 * world.rank().value + 5);
         EXPECT_TRUE(at::equal(out.slice(0, 5 * from, 5 * from + 5), expected));
       }
     });
@@ -178,7 +197,8 @@ TEST(Pending, ManyAtOnceEndInTheOrderOfTheCalls) {
     pending.back().wait();
     for (int i = 0; i < 20; ++i) {
       EXPECT_TRUE(pending[static_cast<std::size_t>(i)].done());
-      EXPECT_TRUE(at::equal(tensors[static_cast<std::size_t>(i)], sum_of_inputs(3, 500 + i, at::kFloat, i)));
+      EXPECT_TRUE(at::equal(tensors[static_cast<std::size_t>(i)],
+                            sum_of_inputs(3, 500 + i, at::kFloat, i)));
     }
     const std::vector<CallRecord> records = world.recorder().records();
     ASSERT_EQ(records.size(), 20U);
@@ -219,8 +239,9 @@ TEST(Group, PartsOfAPartitionWorkSideBySide_HNG_08) {
       outer.barrier("b").wait();
       const at::Tensor tensor = input(world.rank().value, 5, at::kFloat, step);
       outer.all_reduce(tensor, ReduceOp::Sum, "x").wait();
-      const at::Tensor expected = edge ? input(0, 5, at::kFloat, step) + input(3, 5, at::kFloat, step)
-                                       : input(1, 5, at::kFloat, step) + input(2, 5, at::kFloat, step);
+      const at::Tensor expected =
+          edge ? input(0, 5, at::kFloat, step) + input(3, 5, at::kFloat, step)
+               : input(1, 5, at::kFloat, step) + input(2, 5, at::kFloat, step);
       EXPECT_TRUE(at::equal(tensor, expected));
     }
   });
@@ -229,8 +250,11 @@ TEST(Group, PartsOfAPartitionWorkSideBySide_HNG_08) {
 TEST(Group, GathersTextsInRankOrder) {
   run_ranks(3, [](World& world) {
     for (int i = 0; i < 3; ++i) {
-      const std::vector<std::string> texts = world.all().gather_text(cat("from ", world.rank().value, " at ", i), "hello");
-      EXPECT_EQ(texts, (std::vector<std::string>{cat("from 0 at ", i), cat("from 1 at ", i), cat("from 2 at ", i)}));
+      const std::vector<std::string> texts =
+          world.all().gather_text(cat("from ", world.rank().value, " at ", i), "hello");
+      EXPECT_EQ(texts,
+                (std::vector<std::string>{
+                    cat("from 0 at ", i), cat("from 1 at ", i), cat("from 2 at ", i)}));
     }
   });
 }
@@ -239,8 +263,10 @@ TEST(Group, RefusesWhatCannotBeSent) {
   run_ranks(2, [](World& world) {
     const Group all = world.all();
     EXPECT_THROW((void)all.all_reduce(at::zeros({4, 4}).t(), ReduceOp::Sum, "x"), Error);
-    EXPECT_THROW((void)all.all_reduce(at::zeros({4}, at::kComplexFloat), ReduceOp::Sum, "x"), Error);
-    EXPECT_THROW((void)all.reduce_scatter(at::zeros({2}), at::zeros({5}), ReduceOp::Sum, "x"), Error);
+    EXPECT_THROW((void)all.all_reduce(at::zeros({4}, at::kComplexFloat), ReduceOp::Sum, "x"),
+                 Error);
+    EXPECT_THROW((void)all.reduce_scatter(at::zeros({2}), at::zeros({5}), ReduceOp::Sum, "x"),
+                 Error);
     EXPECT_THROW((void)all.all_gather(at::zeros({4}, at::kDouble), at::zeros({2}), "x"), Error);
     EXPECT_THROW((void)all.broadcast(at::zeros({4}), {2}, "x"), Error);
     EXPECT_THROW((void)all.send(at::zeros({4}), all.rank(), "x"), Error);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/run_ranks.h"
 
-#include <gtest/gtest.h>
-
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
@@ -10,6 +8,8 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "lockstep/base/text.h"
 #include "lockstep/comm/rank_report.h"
@@ -24,9 +24,12 @@ class Deadline {
   Deadline(std::vector<World>& worlds, std::chrono::milliseconds timeout)
       : thread_([this, &worlds, timeout] {
           std::unique_lock lock(mutex_);
-          if (changed_.wait_for(lock, timeout, [&] { return over_; })) return;
-          std::cerr << cat("run_ranks: not done after ", timeout.count(), " ms; the ranks stand here:\n");
-          for (const World& world : worlds) std::cerr << "  " << standing(world) << "\n";
+          if (changed_.wait_for(lock, timeout, [&] { return over_; }))
+            return;
+          std::cerr << cat(
+              "run_ranks: not done after ", timeout.count(), " ms; the ranks stand here:\n");
+          for (const World& world : worlds)
+            std::cerr << "  " << standing(world) << "\n";
           std::cerr.flush();
           std::_Exit(1);
         }) {}
@@ -48,11 +51,16 @@ class Deadline {
 
 }  // namespace
 
-void run_ranks(int size, const std::function<void(World&)>& body, std::chrono::milliseconds timeout) {
+void run_ranks(int size,
+               const std::function<void(World&)>& body,
+               std::chrono::milliseconds timeout) {
   run_ranks(size, WorldOptions{.timeout = timeout}, body, timeout);
 }
 
-void run_ranks(int size, const WorldOptions& options, const std::function<void(World&)>& body, std::chrono::milliseconds timeout) {
+void run_ranks(int size,
+               const WorldOptions& options,
+               const std::function<void(World&)>& body,
+               std::chrono::milliseconds timeout) {
   std::vector<World> worlds = World::of_threads(size, options);
   std::vector<std::string> failures(worlds.size());
   {
@@ -70,10 +78,12 @@ void run_ranks(int size, const WorldOptions& options, const std::function<void(W
         }
       });
     }
-    for (std::thread& thread : threads) thread.join();
+    for (std::thread& thread : threads)
+      thread.join();
   }
   for (const std::string& failure : failures) {
-    if (!failure.empty()) ADD_FAILURE() << failure;
+    if (!failure.empty())
+      ADD_FAILURE() << failure;
   }
 }
 

@@ -11,11 +11,14 @@ namespace lockstep::test {
 /// Runs `body` once a rank, with threads as ranks, and fails the test with every rank's failure, its rank before it.
 /// A body that returns has finished; one that throws has failed, and the others stop.
 /// After `timeout` it says where each rank stands and ends the program.
-void run_ranks(int size, const std::function<void(World&)>& body,
+void run_ranks(int size,
+               const std::function<void(World&)>& body,
                std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
 /// The same with options of the worlds; `timeout` is that of the whole.
-void run_ranks(int size, const WorldOptions& options, const std::function<void(World&)>& body,
+void run_ranks(int size,
+               const WorldOptions& options,
+               const std::function<void(World&)>& body,
                std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
 }  // namespace lockstep::test

@@ -56,10 +56,15 @@ class Group {
 
   /// shard [k], full [n*k] by elements: the sum over ranks, each rank keeps its slice. Cost: (n-1)/n * bytes(full) per rank.
   /// Gloo: all_to_all of slices and a local sum; extra memory bytes(full).
-  Pending reduce_scatter(const at::Tensor& shard, const at::Tensor& full, ReduceOp op, std::string_view subject) const;
+  Pending reduce_scatter(const at::Tensor& shard,
+                         const at::Tensor& full,
+                         ReduceOp op,
+                         std::string_view subject) const;
 
   /// full [n*k], shard [k] by elements. `shard` may be this rank's slice of `full`. Cost: (n-1)/n * bytes(full) per rank.
-  Pending all_gather(const at::Tensor& full, const at::Tensor& shard, std::string_view subject) const;
+  Pending all_gather(const at::Tensor& full,
+                     const at::Tensor& shard,
+                     std::string_view subject) const;
 
   Pending broadcast(const at::Tensor& tensor, GroupRank root, std::string_view subject) const;
 

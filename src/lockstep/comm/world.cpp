@@ -32,21 +32,28 @@ std::string text_of(const std::vector<std::vector<GlobalRank>>& partition) {
   std::vector<std::string> parts;
   for (const auto& part : partition) {
     std::vector<std::string> ranks;
-    for (const GlobalRank rank : part) ranks.push_back(cat(rank.value));
+    for (const GlobalRank rank : part)
+      ranks.push_back(cat(rank.value));
     parts.push_back(cat("{", join(ranks, " "), "}"));
   }
   return join(parts, " ");
 }
 
-void check_partition(const std::vector<std::vector<GlobalRank>>& partition, std::string_view name, int size, int rank) {
+void check_partition(const std::vector<std::vector<GlobalRank>>& partition,
+                     std::string_view name,
+                     int size,
+                     int rank) {
   std::vector<int> ranks;
   for (const auto& part : partition) {
-    for (const GlobalRank member : part) ranks.push_back(member.value);
+    for (const GlobalRank member : part)
+      ranks.push_back(member.value);
   }
   std::sort(ranks.begin(), ranks.end());
   bool whole = static_cast<int>(ranks.size()) == size;
-  for (int i = 0; whole && i < size; ++i) whole = ranks[static_cast<std::size_t>(i)] == i;
-  if (whole) return;
+  for (int i = 0; whole && i < size; ++i)
+    whole = ranks[static_cast<std::size_t>(i)] == i;
+  if (whole)
+    return;
   throw Error({.fault = Fault::Usage,
                .where = {.rank = rank, .subject = cat("group ", name)},
                .problem = "the parts do not hold each rank exactly once",
@@ -86,13 +93,16 @@ std::vector<World> World::of_threads(int size, const WorldOptions& options) {
   const std::shared_ptr<comm::Store> store = comm::store_in_memory();
   std::vector<World> worlds;
   for (int rank = 0; rank < size; ++rank) {
-    auto job = make_job({.rank = rank, .size = size, .local_rank = rank, .local_size = size, .source = "threads"}, options);
+    auto job = make_job(
+        {.rank = rank, .size = size, .local_rank = rank, .local_size = size, .source = "threads"},
+        options);
     job->store = store;
     job->watch_store = store;
     job->host = "127.0.0.1";
     worlds.push_back(World(std::make_shared<comm::WorldState>(job)));
   }
-  for (World& world : worlds) world.state_->all()->wait_until_connected();
+  for (World& world : worlds)
+    world.state_->all()->wait_until_connected();
   return worlds;
 }
 
@@ -108,12 +118,14 @@ void World::phase(std::string_view phase) const { state_->job().set_phase(phase)
 void World::finish() { state_->finish(); }
 void World::fail(const std::exception& error) { state_->fail(error); }
 
-Group World::group(std::string_view name, const std::vector<std::vector<GlobalRank>>& partition) const {
+Group World::group(std::string_view name,
+                   const std::vector<std::vector<GlobalRank>>& partition) const {
   const std::string mine = text_of(partition);
   const std::vector<std::string> theirs = all().gather_text(mine, cat("partition of group ", name));
   for (int other = 0; other < size(); ++other) {
     const std::string& text = theirs[static_cast<std::size_t>(other)];
-    if (text == mine) continue;
+    if (text == mine)
+      continue;
     throw Error({.fault = Fault::Mismatch,
                  .where = {.rank = rank().value, .subject = cat("group ", name)},
                  .problem = "ranks pass different partitions",
@@ -124,8 +136,10 @@ Group World::group(std::string_view name, const std::vector<std::vector<GlobalRa
   check_partition(partition, name, size(), rank().value);
   for (const auto& part : partition) {
     const auto place = std::find(part.begin(), part.end(), rank());
-    if (place == part.end()) continue;
-    return Group(state_->add_group({.name = std::string(name), .ranks = part, .me = static_cast<int>(place - part.begin())}));
+    if (place == part.end())
+      continue;
+    return Group(state_->add_group(
+        {.name = std::string(name), .ranks = part, .me = static_cast<int>(place - part.begin())}));
   }
   LOCKSTEP_ASSERT(false);
   return all();

@@ -12,6 +12,7 @@ namespace lockstep::cli {
 /// but for the hidden ones.
 std::span<const Command> engine_commands();
 
+std::function<int()> make_info(CLI::App& app);
 std::function<int()> make_store(CLI::App& app);
 
 }  // namespace lockstep::cli

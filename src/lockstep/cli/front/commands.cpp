@@ -22,6 +22,7 @@ std::span<const Command> front_commands() {
               .examples = "  lockstep data prepare book.txt --out data\n"
                           "  lockstep data prepare a.txt b.txt --valid-fraction 0.05 --json",
               .make = make_data},
+      Command{.name = "info", .help = "Ranks, mesh, backends and devices, as each process sees them"},
   };
   return kCommands;
 }

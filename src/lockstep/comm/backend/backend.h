@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
+
+#include <ATen/core/Tensor.h>
 
 #include "lockstep/comm/backend/store.h"
 #include "lockstep/comm/group.h"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/backend/c10d_store.h"
 
+#include <utility>
+
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -38,21 +39,26 @@ void C10dStore::set(const std::string& key, std::string_view value) {
 std::optional<std::string> C10dStore::get(const std::string& key) {
   const std::string whole = prefix_ + key;
   return guarded([&]() -> std::optional<std::string> {
-    if (!store_->check({whole})) return std::nullopt;
+    if (!store_->check({whole}))
+      return std::nullopt;
     return text_of(store_->get(whole));
   });
 }
 
 std::optional<std::vector<std::string>> C10dStore::get_all(const std::vector<std::string>& keys) {
   std::vector<std::string> whole;
-  for (const std::string& key : keys) whole.push_back(prefix_ + key);
+  for (const std::string& key : keys)
+    whole.push_back(prefix_ + key);
   return guarded([&]() -> std::optional<std::vector<std::string>> {
-    if (!store_->check(whole)) return std::nullopt;
+    if (!store_->check(whole))
+      return std::nullopt;
     std::vector<std::string> values;
     if (store_->hasExtendedApi()) {
-      for (const auto& value : store_->multiGet(whole)) values.push_back(text_of(value));
+      for (const auto& value : store_->multiGet(whole))
+        values.push_back(text_of(value));
     } else {
-      for (const std::string& key : whole) values.push_back(text_of(store_->get(key)));
+      for (const std::string& key : whole)
+        values.push_back(text_of(store_->get(key)));
     }
     return values;
   });

@@ -39,9 +39,13 @@ std::shared_ptr<Store> store_in_memory();
 
 /// Serves a table at exactly this address and connects to it. `prefix` goes before every key.
 /// Errors: Environment when the port is in use or the address is not one of this machine.
-std::shared_ptr<Store> serve_store(const StoreAddress& address, const std::string& prefix, std::chrono::milliseconds timeout);
+std::shared_ptr<Store> serve_store(const StoreAddress& address,
+                                   const std::string& prefix,
+                                   std::chrono::milliseconds timeout);
 
 /// Connects to a table that somebody serves, or will soon: tries until `timeout`. Errors: Environment after that.
-std::shared_ptr<Store> connect_store(const StoreAddress& address, const std::string& prefix, std::chrono::milliseconds timeout);
+std::shared_ptr<Store> connect_store(const StoreAddress& address,
+                                     const std::string& prefix,
+                                     std::chrono::milliseconds timeout);
 
 }  // namespace lockstep::comm

@@ -21,7 +21,8 @@ std::string transfer_key(const GroupState& group, const CallState& call) {
   const int me = group.members().me;
   const int other = call.description.root;
   const bool send = call.description.operation == Operation::Send;
-  return cat("transfer/", group.key(), "/", send ? me : other, ">", send ? other : me, "/", call.sequence);
+  return cat(
+      "transfer/", group.key(), "/", send ? me : other, ">", send ? other : me, "/", call.sequence);
 }
 
 // What both sides of a transfer must give alike.
@@ -31,7 +32,9 @@ std::string transfer_text(const CallState& call) {
   return text_of(both).substr(std::string("send ").size());
 }
 
-int global_rank(const GroupState& group, int member) { return group.members().ranks.at(static_cast<std::size_t>(member)).value; }
+int global_rank(const GroupState& group, int member) {
+  return group.members().ranks.at(static_cast<std::size_t>(member)).value;
+}
 
 }  // namespace
 
@@ -42,7 +45,10 @@ Facts mismatch(const GroupState& group, Where where, const Disagreement& found) 
           .problem = "ranks disagree on the call",
           .expected = cat(found.a, " (rank ", found.rank_a, ")"),
           .found = cat(found.b, " (rank ", found.rank_b, ")"),
-          .next = cat("Make ranks ", found.rank_a, " and ", found.rank_b,
+          .next = cat("Make ranks ",
+                      found.rank_a,
+                      " and ",
+                      found.rank_b,
                       " take the same branch here and give the same shapes and types")};
 }
 
@@ -51,16 +57,20 @@ void agree_on(GroupState& group, const CallState& call) {
   const std::string key = cat("agree/", group.key(), "/", call.sequence);
   const std::string mine = signed_text(group.job().rank(), text_of(call.description));
   const auto [first_rank, first_text] = read_signed(store.set_once(key, mine));
-  if (first_text != text_of(call.description)) store.set_once(key + "/differs", mine);
+  if (first_text != text_of(call.description))
+    store.set_once(key + "/differs", mine);
   std::int64_t arrived = store.add(key + "/count", 1);
   for (Poll poll; !call.ended(); poll.pause(), arrived = store.add(key + "/count", 0)) {
     // The one that differs said so before it was counted.
     if (const auto differs = store.get(key + "/differs")) {
       const auto [other_rank, other_text] = read_signed(*differs);
-      throw Error(mismatch(group, group.where(call),
-                           {.rank_a = first_rank, .rank_b = other_rank, .a = first_text, .b = other_text}));
+      throw Error(
+          mismatch(group,
+                   group.where(call),
+                   {.rank_a = first_rank, .rank_b = other_rank, .a = first_text, .b = other_text}));
     }
-    if (arrived >= group.size()) return;
+    if (arrived >= group.size())
+      return;
   }
 }
 
@@ -72,9 +82,12 @@ void check_recv(GroupState& group, const CallState& call) {
   const std::string key = transfer_key(group, call);
   for (Poll poll; !call.ended(); poll.pause()) {
     const auto theirs = group.job().store->get(key);
-    if (!theirs) continue;
-    if (*theirs == transfer_text(call)) return;
-    throw Error(mismatch(group, group.where(call),
+    if (!theirs)
+      continue;
+    if (*theirs == transfer_text(call))
+      return;
+    throw Error(mismatch(group,
+                         group.where(call),
                          {.rank_a = global_rank(group, call.description.root),
                           .rank_b = group.job().rank(),
                           .a = cat("send ", *theirs),
@@ -82,13 +95,19 @@ void check_recv(GroupState& group, const CallState& call) {
   }
 }
 
-std::vector<std::string> exchange_texts(GroupState& group, std::string_view mine, std::string_view subject) {
+std::vector<std::string> exchange_texts(GroupState& group,
+                                        std::string_view mine,
+                                        std::string_view subject) {
   Job& job = group.job();
   const std::string key = cat("text/", group.key(), "/", group.next_exchange(), "/");
   std::vector<std::string> keys;
-  for (const GlobalRank rank : group.members().ranks) keys.push_back(cat(key, rank.value));
+  for (const GlobalRank rank : group.members().ranks)
+    keys.push_back(cat(key, rank.value));
   job.store->set(cat(key, job.rank()), cat(subject, '\0', mine));
-  const Where where{.rank = job.rank(), .group = group.label(), .operation = "gather_text", .subject = std::string(subject)};
+  const Where where{.rank = job.rank(),
+                    .group = group.label(),
+                    .operation = "gather_text",
+                    .subject = std::string(subject)};
   const auto start = CallState::Clock::now();
   for (Poll poll;; poll.pause()) {
     if (const auto values = job.store->get_all(keys)) {
@@ -97,7 +116,8 @@ std::vector<std::string> exchange_texts(GroupState& group, std::string_view mine
         const std::size_t end = values->at(i).find('\0');
         const std::string theirs = values->at(i).substr(0, end);
         if (theirs != subject) {
-          throw Error(mismatch(group, where,
+          throw Error(mismatch(group,
+                               where,
                                {.rank_a = job.rank(),
                                 .rank_b = group.members().ranks[i].value,
                                 .a = cat("gather_text '", subject, "'"),
@@ -107,15 +127,20 @@ std::vector<std::string> exchange_texts(GroupState& group, std::string_view mine
       }
       return texts;
     }
-    if (const auto failure = job.first_failure(*job.store)) throw Error(consequence_of(*failure, where));
-    if (CallState::Clock::now() - start < job.timeout) continue;
+    if (const auto failure = job.first_failure(*job.store))
+      throw Error(consequence_of(*failure, where));
+    if (CallState::Clock::now() - start < job.timeout)
+      continue;
     std::vector<std::string> missing;
     for (const GlobalRank rank : group.members().ranks) {
-      if (!job.store->get(cat(key, rank.value))) missing.push_back(cat(rank.value));
+      if (!job.store->get(cat(key, rank.value)))
+        missing.push_back(cat(rank.value));
     }
     throw Error({.fault = Fault::Peer,
                  .where = where,
-                 .problem = cat("waited for ", human_seconds(std::chrono::duration<double>(job.timeout).count()), "; missing ranks ",
+                 .problem = cat("waited for ",
+                                human_seconds(std::chrono::duration<double>(job.timeout).count()),
+                                "; missing ranks ",
                                 cut_list(missing, 16)),
                  .next = "Look at what those ranks do instead, or raise comm.timeout_seconds"});
   }

@@ -21,7 +21,9 @@ void check_recv(GroupState& group, const CallState& call);
 
 /// One text of every member, in group order. Waits for all, up to the timeout.
 /// Errors   Peer: a rank failed, or did not come, named. Mismatch: the subjects differ.
-std::vector<std::string> exchange_texts(GroupState& group, std::string_view mine, std::string_view subject);
+std::vector<std::string> exchange_texts(GroupState& group,
+                                        std::string_view mine,
+                                        std::string_view subject);
 
 /// The error for two ranks in one place with different calls.
 Facts mismatch(const GroupState& group, Where where, const Disagreement& found);

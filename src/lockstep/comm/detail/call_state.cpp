@@ -5,7 +5,8 @@ namespace lockstep::comm {
 
 bool CallState::end(std::exception_ptr error) {
   const std::lock_guard lock(mutex_);
-  if (ended_) return false;
+  if (ended_)
+    return false;
   ended_ = true;
   error_ = std::move(error);
   changed_.notify_all();
@@ -22,9 +23,11 @@ void CallState::wait() {
   if (!ended_) {
     const auto start = Clock::now();
     changed_.wait(lock, [&] { return ended_; });
-    if (job) job->recorder.add_exposed(Clock::now() - start);
+    if (job)
+      job->recorder.add_exposed(Clock::now() - start);
   }
-  if (error_) std::rethrow_exception(error_);
+  if (error_)
+    std::rethrow_exception(error_);
 }
 
 }  // namespace lockstep::comm

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "lockstep/comm/backend/backend.h"
 #include "lockstep/comm/detail/job.h"
@@ -29,7 +29,8 @@ class CallState {
   /// A transfer between two ranks: posts it. Exactly one of the two is set.
   std::function<std::unique_ptr<Transfer>(Backend&)> post;
   Clock::time_point enqueued = Clock::now();
-  Clock::time_point started{};  ///< set by the worker before anybody reads it under the group's lock
+  Clock::time_point
+      started{};  ///< set by the worker before anybody reads it under the group's lock
 
   /// Ends the call, with an error or none. False when it had ended already.
   bool end(std::exception_ptr error);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/detail/group_state.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include <utility>
+
+#include <ATen/core/grad_mode.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
@@ -16,28 +16,35 @@ namespace lockstep::comm {
 namespace {
 std::string ranks_text(const std::vector<GlobalRank>& ranks) {
   std::vector<std::string> texts;
-  for (const GlobalRank rank : ranks) texts.push_back(cat(rank.value));
+  for (const GlobalRank rank : ranks)
+    texts.push_back(cat(rank.value));
   return join(texts, " ");
 }
 
 // Which call this is, as messages name it: collectives are numbered per group, transfers per pair of ranks.
 std::string name_of_call(const CallState& call, const GroupState::Members& members) {
   const std::string name = call_name(call.description.operation, call.sequence);
-  if (!call.post) return name;
+  if (!call.post)
+    return name;
   const int other = members.ranks.at(static_cast<std::size_t>(call.description.root)).value;
-  return cat(name, call.description.operation == Operation::Send ? " to rank " : " from rank ", other);
+  return cat(
+      name, call.description.operation == Operation::Send ? " to rank " : " from rank ", other);
 }
 }  // namespace
 
 std::string GroupState::Members::key() const { return cat(name, "/", ranks_text(ranks)); }
 std::string GroupState::Members::label() const {
-  if (ranks.size() <= 16) return cat(name, " (ranks ", ranks_text(ranks), ")");
+  if (ranks.size() <= 16)
+    return cat(name, " (ranks ", ranks_text(ranks), ")");
   const std::vector<GlobalRank> first(ranks.begin(), ranks.begin() + 14);
   return cat(name, " (ranks ", ranks_text(first), " and ", ranks.size() - 14, " more)");
 }
 
 GroupState::GroupState(std::shared_ptr<Job> job, Members members)
-    : job_(std::move(job)), members_(std::move(members)), key_(members_.key()), label_(members_.label()) {}
+    : job_(std::move(job)),
+      members_(std::move(members)),
+      key_(members_.key()),
+      label_(members_.label()) {}
 
 GroupState::~GroupState() = default;
 
@@ -48,7 +55,8 @@ GroupState::Running::~Running() {
 }
 
 void GroupState::start() {
-  if (size() == 1) return;
+  if (size() == 1)
+    return;
   auto call = std::make_shared<CallState>();
   call->description = {.operation = Operation::Connect, .subject = key_};
   call->run = [this](Backend&) { LOCKSTEP_ASSERT(backend_ != nullptr); };
@@ -60,19 +68,23 @@ void GroupState::start() {
 }
 
 void GroupState::wait_until_connected() {
-  if (connecting_) connecting_->wait();
+  if (connecting_)
+    connecting_->wait();
 }
 
 std::shared_ptr<CallState> GroupState::enqueue(std::shared_ptr<CallState> call) {
   call->job = job_;
   const std::lock_guard lock(mutex_);
   call->sequence = call->post ? next_transfer(call->description) : next_sequence_++;
-  if (!call->post) history_.add(call->description);
+  if (!call->post)
+    history_.add(call->description);
   if (failure_ || closing_) {
-    call->end(failure_ ? failure_ : std::make_exception_ptr(Error({.fault = Fault::Usage,
-                                                                   .where = where(*call),
-                                                                   .problem = "the world of this group is gone",
-                                                                   .next = "Keep the World alive while its groups are used"})));
+    call->end(failure_ ? failure_
+                       : std::make_exception_ptr(
+                             Error({.fault = Fault::Usage,
+                                    .where = where(*call),
+                                    .problem = "the world of this group is gone",
+                                    .next = "Keep the World alive while its groups are used"})));
     return call;
   }
   queue_.push_back(call);
@@ -92,7 +104,8 @@ void GroupState::work() {
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return !queue_.empty() || closing_ || failure_; });
-      if (failure_ || queue_.empty()) return;
+      if (failure_ || queue_.empty())
+        return;
       call = queue_.front();
       queue_.pop_front();
       taken_ = call;
@@ -112,7 +125,8 @@ void GroupState::work() {
 }
 
 void GroupState::run_call(const std::shared_ptr<CallState>& call) {
-  if (broken()) return;
+  if (broken())
+    return;
   begin(call);
   job_->delay();
   if (call->description.operation == Operation::Connect) {
@@ -125,19 +139,21 @@ void GroupState::run_call(const std::shared_ptr<CallState>& call) {
       agreed_.insert(std::move(text));
     }
   }
-  if (call->ended()) return;  // the watchdog was first
+  if (call->ended())
+    return;  // the watchdog was first
   call->run(*backend_);
   finish(call);
 }
 
 void GroupState::connect() {
-  const Meeting meeting{.store = job_->store,
-                        .key = cat("gloo/", key_, "/"),
-                        .host = job_->host,
-                        .rank = members_.me,
-                        .size = size(),
-                        // The watchdog ends a call at its deadline and says why; the transport only must not wait for ever.
-                        .timeout = job_->timeout + std::chrono::seconds(5)};
+  const Meeting meeting{
+      .store = job_->store,
+      .key = cat("gloo/", key_, "/"),
+      .host = job_->host,
+      .rank = members_.me,
+      .size = size(),
+      // The watchdog ends a call at its deadline and says why; the transport only must not wait for ever.
+      .timeout = job_->timeout + std::chrono::seconds(5)};
   backend_ = connect_gloo(meeting);
 }
 
@@ -157,7 +173,8 @@ void GroupState::finish(const std::shared_ptr<CallState>& call) {
                     .sent_bytes = backend_->sent_bytes(call->description)};
   {
     const std::lock_guard lock(mutex_);
-    if (current_ == call) current_ = nullptr;
+    if (current_ == call)
+      current_ = nullptr;
     if (call->post) {
       last_transfer_ = name(*call);
     } else if (call->description.operation != Operation::Connect) {
@@ -165,7 +182,8 @@ void GroupState::finish(const std::shared_ptr<CallState>& call) {
       finished_name_ = name(*call);
     }
   }
-  if (call->description.operation != Operation::Connect) job_->recorder.add(std::move(record));
+  if (call->description.operation != Operation::Connect)
+    job_->recorder.add(std::move(record));
   call->tensors.clear();
   call->end(nullptr);
 }
@@ -174,18 +192,24 @@ void GroupState::fail(const std::exception_ptr& error) {
   std::vector<std::shared_ptr<CallState>> ended;
   {
     const std::lock_guard lock(mutex_);
-    if (failure_) return;
+    if (failure_)
+      return;
     failure_ = error;
-    if (taken_) ended.push_back(taken_);
-    for (const auto& call : queue_) ended.push_back(call);
+    if (taken_)
+      ended.push_back(taken_);
+    for (const auto& call : queue_)
+      ended.push_back(call);
     for (const Lane* lane : {&sends_, &recvs_}) {
-      for (const Posted& posted : lane->queue) ended.push_back(posted.call);
+      for (const Posted& posted : lane->queue)
+        ended.push_back(posted.call);
     }
-    if (connecting_) ended.push_back(connecting_);
+    if (connecting_)
+      ended.push_back(connecting_);
     queue_.clear();
     changed_.notify_all();
   }
-  for (const auto& call : ended) call->end(error);
+  for (const auto& call : ended)
+    call->end(error);
 }
 
 bool GroupState::broken() const {
@@ -195,9 +219,11 @@ bool GroupState::broken() const {
 
 std::shared_ptr<CallState> GroupState::current() const {
   const std::lock_guard lock(mutex_);
-  if (current_) return current_;
+  if (current_)
+    return current_;
   for (const Lane* lane : {&recvs_, &sends_}) {
-    if (!lane->queue.empty()) return lane->queue.front().call;
+    if (!lane->queue.empty())
+      return lane->queue.front().call;
   }
   return nullptr;
 }
@@ -217,7 +243,10 @@ GroupProgress GroupState::progress() const {
 std::string GroupState::name(const CallState& call) const { return name_of_call(call, members_); }
 
 Where GroupState::where(const CallState& call) const {
-  return {.rank = job_->rank(), .group = label_, .operation = name(call), .subject = call.description.subject};
+  return {.rank = job_->rank(),
+          .group = label_,
+          .operation = name(call),
+          .subject = call.description.subject};
 }
 
 std::exception_ptr GroupState::our_error(const CallState& call) {
@@ -238,11 +267,13 @@ void GroupState::close() {
     changed_.notify_all();
     // Calls still queued run to their end, or to their deadline, which breaks the group.
     changed_.wait(lock, [&] { return running_ == 0 || failure_; });
-    if (failure_) changed_.wait_for(lock, std::chrono::milliseconds(100), [&] { return running_ == 0; });
+    if (failure_)
+      changed_.wait_for(lock, std::chrono::milliseconds(100), [&] { return running_ == 0; });
     leave_behind = running_ > 0;
   }
   for (std::thread* thread : {&worker_, &sends_.thread, &recvs_.thread}) {
-    if (!thread->joinable()) continue;
+    if (!thread->joinable())
+      continue;
     if (leave_behind) {
       thread->detach();
     } else {
@@ -250,7 +281,8 @@ void GroupState::close() {
     }
   }
   // Destroying connections that peers may still use, or that a thread hangs in, could block: they stay until the process ends.
-  if (failure_ && backend_) new std::shared_ptr<Backend>(backend_);
+  if (failure_ && backend_)
+    new std::shared_ptr<Backend>(backend_);
 }
 
 }  // namespace lockstep::comm

@@ -106,9 +106,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   const Members members_;
   const std::string key_;
   const std::string label_;
-  std::shared_ptr<Backend> backend_;     // set by the worker before any other call runs
+  std::shared_ptr<Backend> backend_;  // set by the worker before any other call runs
   std::shared_ptr<CallState> connecting_;
-  std::set<std::string> agreed_;         // descriptions that all ranks were seen to make; worker only
+  std::set<std::string> agreed_;  // descriptions that all ranks were seen to make; worker only
   CallHistory history_;
 
   mutable std::mutex mutex_;  // guards what follows

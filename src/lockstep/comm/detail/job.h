@@ -34,16 +34,19 @@ class Job {
 
   RankIdentity identity;
   Milliseconds timeout{};
-  std::string host;                    ///< address of this machine that peers reach
-  bool serves_store = false;           ///< this process holds the job's table
-  std::atomic<bool> found_late_rank = false;  ///< this rank was the first to tell that another one is late
+  std::string host;           ///< address of this machine that peers reach
+  bool serves_store = false;  ///< this process holds the job's table
+  std::atomic<bool> found_late_rank =
+      false;                           ///< this rank was the first to tell that another one is late
   std::shared_ptr<Store> store;        ///< of callers and workers
   std::shared_ptr<Store> watch_store;  ///< of the watchdog
   ProcessCard own_card;
-  std::vector<ProcessCard> cards;      ///< of all ranks, once joined; empty when ranks are threads
+  std::vector<ProcessCard> cards;  ///< of all ranks, once joined; empty when ranks are threads
   Recorder recorder;
 
-  const ProcessCard* card(int rank) const { return cards.empty() ? nullptr : &cards.at(static_cast<std::size_t>(rank)); }
+  const ProcessCard* card(int rank) const {
+    return cards.empty() ? nullptr : &cards.at(static_cast<std::size_t>(rank));
+  }
   int rank() const { return identity.rank; }
   int size() const { return identity.size; }
 

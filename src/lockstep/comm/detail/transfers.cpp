@@ -10,7 +10,8 @@
 namespace lockstep::comm {
 
 void GroupState::post_transfer(const std::shared_ptr<CallState>& call) {
-  if (broken()) return;
+  if (broken())
+    return;
   job_->delay();
   const bool send = call->description.operation == Operation::Send;
   Posted posted{.call = call, .transfer = nullptr};
@@ -37,7 +38,9 @@ void GroupState::finish_transfers(Lane& lane) {
     Posted* posted = nullptr;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return !lane.queue.empty() || failure_ || (closing_ && running_ == lanes_running_); });
+      changed_.wait(lock, [&] {
+        return !lane.queue.empty() || failure_ || (closing_ && running_ == lanes_running_);
+      });
       if (failure_ || lane.queue.empty()) {
         --lanes_running_;
         return;
@@ -48,7 +51,8 @@ void GroupState::finish_transfers(Lane& lane) {
     try {
       if (!posted->transfer) {
         check_recv(*this, *call);
-        if (call->ended()) return;
+        if (call->ended())
+          return;
         posted->transfer = call->post(*backend_);
       }
       posted->transfer->wait();

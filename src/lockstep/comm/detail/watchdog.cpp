@@ -21,15 +21,20 @@ std::string timeout_text(Milliseconds timeout) {
 }
 
 // Who is missing at `call`, and where that rank is.
-Facts deadline_facts(GroupState& group, const CallState& call, const std::vector<RankState>& states) {
+Facts deadline_facts(GroupState& group,
+                     const CallState& call,
+                     const std::vector<RankState>& states) {
   Facts facts{.fault = Fault::Peer,
               .where = group.where(call),
               .problem = cat("not done after ", timeout_text(group.job().timeout)),
-              .next = "Look at what the missing rank does there, or raise comm.timeout_seconds if it needs longer"};
+              .next =
+                  "Look at what the missing rank does there, or raise comm.timeout_seconds if it "
+                  "needs longer"};
   std::vector<std::string> texts;
   if (call.post) {
     const auto other = static_cast<std::size_t>(call.description.root);
-    texts.push_back(missing_text(states.at(other), group.key(), cat("the other side of ", group.name(call))));
+    texts.push_back(
+        missing_text(states.at(other), group.key(), cat("the other side of ", group.name(call))));
   } else {
     const std::vector<int> missing = missing_from(states, group.key(), call.sequence);
     for (const RankState& state : states) {
@@ -38,7 +43,8 @@ Facts deadline_facts(GroupState& group, const CallState& call, const std::vector
       }
     }
   }
-  if (texts.empty()) texts.emplace_back("every rank is there: the network, or a machine, is slow");
+  if (texts.empty())
+    texts.emplace_back("every rank is there: the network, or a machine, is slow");
   facts.problem += cat("; ", cut_list(texts, 8));
   return facts;
 }
@@ -64,7 +70,8 @@ void Watchdog::stop() {
     stopping_ = true;
     changed_.notify_all();
   }
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable())
+    thread_.join();
 }
 
 std::vector<std::shared_ptr<GroupState>> Watchdog::groups() const {
@@ -76,13 +83,15 @@ void Watchdog::run() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      if (changed_.wait_for(lock, tick_, [&] { return stopping_; })) return;
+      if (changed_.wait_for(lock, tick_, [&] { return stopping_; }))
+        return;
     }
     try {
       look(Clock::now());
     } catch (const std::exception& error) {
       const Failure failure = failure_of(job_->rank(), error);
-      if (!std::exchange(store_lost_, true)) fail_all(failure);
+      if (!std::exchange(store_lost_, true))
+        fail_all(failure);
     }
   }
 }
@@ -95,7 +104,8 @@ void Watchdog::look(Clock::time_point now) {
   }
   for (const auto& group : groups()) {
     const std::shared_ptr<CallState> call = group->current();
-    if (!call || group->broken()) continue;
+    if (!call || group->broken())
+      continue;
     if (now - call->started > job_->timeout) {
       check_deadline(*group, *call, now);
     } else if (due && now - call->started >= interval_) {
@@ -108,13 +118,16 @@ void Watchdog::exchange() {
   publish(*job_->watch_store);
   job_->tell_phase();
   const auto failure = job_->first_failure(*job_->watch_store);
-  if (failure && failure->rank != job_->rank()) fail_all(*failure);
+  if (failure && failure->rank != job_->rank())
+    fail_all(*failure);
 }
 
 void Watchdog::publish(Store& store) {
   const std::lock_guard lock(publish_mutex_);
-  RankState state{.rank = job_->rank(), .beat = ++beat_, .phase = job_->phase(), .left = left_, .groups = {}};
-  for (const auto& group : groups()) state.groups.push_back(group->progress());
+  RankState state{
+      .rank = job_->rank(), .beat = ++beat_, .phase = job_->phase(), .left = left_, .groups = {}};
+  for (const auto& group : groups())
+    state.groups.push_back(group->progress());
   store.set(cat("state/", job_->rank()), to_json(state));
 }
 
@@ -142,10 +155,12 @@ void Watchdog::check_peers(GroupState& group, const CallState& call) {
     found(group, call, std::move(*dead));
     return;
   }
-  if (call.post) return;
+  if (call.post)
+    return;
   const std::vector<int> missing = missing_from(states, group.key(), call.sequence);
   for (const RankState& state : states) {
-    if (!state.left || std::count(missing.begin(), missing.end(), state.rank) == 0) continue;
+    if (!state.left || std::count(missing.begin(), missing.end(), state.rank) == 0)
+      continue;
     Facts facts{.fault = Fault::Peer,
                 .where = group.where(call),
                 .problem = missing_text(state, group.key(), group.name(call)),
@@ -171,11 +186,14 @@ void Watchdog::found(GroupState& group, const CallState& call, Facts facts) {
 
 void Watchdog::fail_all(const Failure& failure) {
   for (const auto& group : groups()) {
-    if (group->broken()) continue;
+    if (group->broken())
+      continue;
     const std::shared_ptr<CallState> call = group->current();
-    const Where where = call ? group->where(*call) : Where{.rank = job_->rank(), .group = group->label()};
+    const Where where =
+        call ? group->where(*call) : Where{.rank = job_->rank(), .group = group->label()};
     const bool own = failure.rank == job_->rank();
-    group->fail(std::make_exception_ptr(Error(own ? failure.facts : consequence_of(failure, where))));
+    group->fail(
+        std::make_exception_ptr(Error(own ? failure.facts : consequence_of(failure, where))));
   }
 }
 

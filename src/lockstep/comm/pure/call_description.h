@@ -9,18 +9,28 @@
 namespace lockstep {
 
 /// What a group does. `Connect` is the making of the group's connections, its call 0.
-enum class Operation { Connect, AllReduce, ReduceScatter, AllGather, Broadcast, AllToAll, Send, Recv, Barrier };
+enum class Operation {
+  Connect,
+  AllReduce,
+  ReduceScatter,
+  AllGather,
+  Broadcast,
+  AllToAll,
+  Send,
+  Recv,
+  Barrier
+};
 
 std::string_view name_of(Operation operation);
 
 /// One call as every rank of the group must make it. Two ranks whose descriptions differ at one sequence number disagree.
 struct CallDescription {
   Operation operation = Operation::Barrier;
-  std::string reduce;               ///< "sum", "max", "min"; empty for operations that do not reduce
-  std::string type;                 ///< "f32"; empty without a tensor
+  std::string reduce;  ///< "sum", "max", "min"; empty for operations that do not reduce
+  std::string type;    ///< "f32"; empty without a tensor
   std::vector<std::int64_t> shape;  ///< of the whole (the larger) tensor
-  int root = -1;                    ///< group rank of a broadcast's root, or of the other side of a send or recv
-  std::string subject;              ///< what is sent: a parameter, a unit, "loss"
+  int root = -1;  ///< group rank of a broadcast's root, or of the other side of a send or recv
+  std::string subject;  ///< what is sent: a parameter, a unit, "loss"
   std::int64_t element_bytes = 0;
 
   std::int64_t elements() const;

@@ -32,7 +32,8 @@ void CallHistory::add(const CallDescription& call) {
   std::string text = text_of(call);
   const std::lock_guard lock(mutex_);
   hash_ = mix(hash_, text);
-  if (calls_.size() < kMostTexts) calls_.push_back(std::move(text));
+  if (calls_.size() < kMostTexts)
+    calls_.push_back(std::move(text));
 }
 
 CallDigest CallHistory::take() {
@@ -50,14 +51,20 @@ std::vector<std::string> CallHistory::taken() const {
 
 FirstDifference first_difference(const std::vector<std::vector<std::string>>& calls) {
   std::size_t longest = 0;
-  for (const auto& list : calls) longest = std::max(longest, list.size());
+  for (const auto& list : calls)
+    longest = std::max(longest, list.size());
   const auto at = [&](std::size_t rank, std::size_t index) {
     return index < calls[rank].size() ? calls[rank][index] : std::string("no call");
   };
   for (std::size_t index = 0; index < longest; ++index) {
     for (std::size_t rank = 1; rank < calls.size(); ++rank) {
       if (at(rank, index) != at(0, index)) {
-        return {.index = index, .rank_a = 0, .rank_b = static_cast<int>(rank), .a = at(0, index), .b = at(rank, index), .found = true};
+        return {.index = index,
+                .rank_a = 0,
+                .rank_b = static_cast<int>(rank),
+                .a = at(0, index),
+                .b = at(rank, index),
+                .found = true};
       }
     }
   }

@@ -38,9 +38,16 @@ std::string to_json(const Failure& failure) {
 Failure failure_from_json(std::string_view json) {
   const nlohmann::json read = nlohmann::json::parse(json);
   const auto text = [&](const char* key) { return read.at(key).get<std::string>(); };
-  Failure failure{.rank = read.at("rank"), .facts = {}, .text = text("text"), .operation = text("operation"), .phase = text("phase")};
+  Failure failure{.rank = read.at("rank"),
+                  .facts = {},
+                  .text = text("text"),
+                  .operation = text("operation"),
+                  .phase = text("phase")};
   failure.facts = {.fault = static_cast<Fault>(read.at("fault").get<int>()),
-                   .where = {.rank = failure.rank, .group = text("group"), .operation = text("where_operation"), .subject = text("subject")},
+                   .where = {.rank = failure.rank,
+                             .group = text("group"),
+                             .operation = text("where_operation"),
+                             .subject = text("subject")},
                    .problem = text("problem"),
                    .expected = text("expected"),
                    .found = text("found"),
@@ -50,19 +57,22 @@ Failure failure_from_json(std::string_view json) {
 }
 
 Facts consequence_of(const Failure& failure, const Where& where) {
-  const bool told_alike = failure.facts.fault == Fault::Mismatch || failure.facts.fault == Fault::Peer;
+  const bool told_alike =
+      failure.facts.fault == Fault::Mismatch || failure.facts.fault == Fault::Peer;
   if (told_alike && failure.facts.where.group == where.group) {
     Facts same = failure.facts;
     same.where.rank = where.rank;
     return same;
   }
   std::string problem = cat("rank ", failure.rank, " failed");
-  if (!failure.phase.empty()) problem += cat(" in phase ", failure.phase);
-  return {.fault = Fault::Peer,
-          .where = where,
-          .problem = std::move(problem),
-          .cause = first_line(failure.text),
-          .next = cat("Look at the error of rank ", failure.rank, " first; this one follows from it")};
+  if (!failure.phase.empty())
+    problem += cat(" in phase ", failure.phase);
+  return {
+      .fault = Fault::Peer,
+      .where = where,
+      .problem = std::move(problem),
+      .cause = first_line(failure.text),
+      .next = cat("Look at the error of rank ", failure.rank, " first; this one follows from it")};
 }
 
 }  // namespace lockstep

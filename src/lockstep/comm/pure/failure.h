@@ -11,10 +11,11 @@ namespace lockstep {
 /// One rank's failure as the others see it, and as the job's first cause.
 struct Failure {
   int rank = 0;
-  Facts facts;              ///< what it threw; for a foreign exception the problem is its first line
-  std::string text;         ///< the rendered error
-  std::string operation;    ///< the last operation of that rank, "all_reduce #16 on all (ranks 0 1 2)"
-  std::string phase;        ///< what it was doing
+  Facts facts;       ///< what it threw; for a foreign exception the problem is its first line
+  std::string text;  ///< the rendered error
+  std::string
+      operation;      ///< the last operation of that rank, "all_reduce #16 on all (ranks 0 1 2)"
+  std::string phase;  ///< what it was doing
 };
 
 Failure failure_of(int rank, const std::exception& error);

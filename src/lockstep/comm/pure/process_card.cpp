@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/pure/process_card.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <signal.h>
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/text.h"
@@ -35,14 +35,17 @@ ProcessCard process_card_from_json(std::string_view json) {
 }
 
 bool is_gone(const ProcessCard& card, const ProcessCard& own) {
-  if (card.pid <= 0 || card.machine != own.machine || card.pid == own.pid) return false;
-  if (::kill(card.pid, 0) != 0 && errno == ESRCH) return true;
+  if (card.pid <= 0 || card.machine != own.machine || card.pid == own.pid)
+    return false;
+  if (::kill(card.pid, 0) != 0 && errno == ESRCH)
+    return true;
   // A zombie still has its number: its parent has not looked yet.
   std::ifstream file(cat("/proc/", card.pid, "/stat"));
   std::string stat;
   std::getline(file, stat);
   const std::size_t bracket = stat.rfind(')');
-  return bracket != std::string::npos && bracket + 2 < stat.size() && (stat[bracket + 2] == 'Z' || stat[bracket + 2] == 'X');
+  return bracket != std::string::npos && bracket + 2 < stat.size() &&
+         (stat[bracket + 2] == 'Z' || stat[bracket + 2] == 'X');
 }
 
 }  // namespace lockstep

@@ -12,7 +12,7 @@ struct RankIdentity {
   int size = 1;
   int local_rank = 0;
   int local_size = 1;
-  bool local_known = true;              ///< whether the variables told the local rank
+  bool local_known = true;             ///< whether the variables told the local rank
   std::string source = "one process";  ///< "RANK", "PET", "Open MPI", "PMI", "MVAPICH", "Slurm"
   std::string master_address;          ///< as typed; empty: not given
   int master_port = 0;                 ///< 0: not given

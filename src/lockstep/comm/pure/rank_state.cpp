@@ -7,12 +7,14 @@
 
 namespace lockstep {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GroupProgress, group, finished, finished_name, current, current_name, current_text)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
+    GroupProgress, group, finished, finished_name, current, current_name, current_text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankState, rank, beat, phase, left, groups)
 
 const GroupProgress* RankState::in(std::string_view group) const {
   for (const GroupProgress& progress : groups) {
-    if (progress.group == group) return &progress;
+    if (progress.group == group)
+      return &progress;
   }
   return nullptr;
 }
@@ -21,33 +23,47 @@ std::string to_json(const RankState& state) {
   return nlohmann::json(state).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-RankState rank_state_from_json(std::string_view json) { return nlohmann::json::parse(json).get<RankState>(); }
+RankState rank_state_from_json(std::string_view json) {
+  return nlohmann::json::parse(json).get<RankState>();
+}
 
-std::optional<Disagreement> find_disagreement(const std::vector<RankState>& states, std::string_view group) {
+std::optional<Disagreement> find_disagreement(const std::vector<RankState>& states,
+                                              std::string_view group) {
   for (std::size_t a = 0; a < states.size(); ++a) {
     const GroupProgress* first = states[a].in(group);
-    if (first == nullptr || first->current == 0) continue;
+    if (first == nullptr || first->current == 0)
+      continue;
     for (std::size_t b = a + 1; b < states.size(); ++b) {
       const GroupProgress* second = states[b].in(group);
-      if (second == nullptr || second->current != first->current || second->current_text == first->current_text) continue;
-      return Disagreement{
-          .rank_a = states[a].rank, .rank_b = states[b].rank, .a = first->current_text, .b = second->current_text};
+      if (second == nullptr || second->current != first->current ||
+          second->current_text == first->current_text)
+        continue;
+      return Disagreement{.rank_a = states[a].rank,
+                          .rank_b = states[b].rank,
+                          .a = first->current_text,
+                          .b = second->current_text};
     }
   }
   return std::nullopt;
 }
 
-std::vector<int> missing_from(const std::vector<RankState>& states, std::string_view group, std::uint64_t sequence) {
+std::vector<int> missing_from(const std::vector<RankState>& states,
+                              std::string_view group,
+                              std::uint64_t sequence) {
   std::vector<int> missing;
   for (const RankState& state : states) {
     const GroupProgress* progress = state.in(group);
-    const bool arrived = progress != nullptr && (progress->finished >= sequence || progress->current >= sequence);
-    if (!arrived) missing.push_back(state.rank);
+    const bool arrived =
+        progress != nullptr && (progress->finished >= sequence || progress->current >= sequence);
+    if (!arrived)
+      missing.push_back(state.rank);
   }
   return missing;
 }
 
-std::string missing_text(const RankState& state, std::string_view group, std::string_view call_name) {
+std::string missing_text(const RankState& state,
+                         std::string_view group,
+                         std::string_view call_name) {
   std::string text = cat("rank ", state.rank, " missing at ", call_name);
   const GroupProgress* progress = state.in(group);
   if (progress != nullptr && !progress->current_name.empty()) {
@@ -57,8 +73,10 @@ std::string missing_text(const RankState& state, std::string_view group, std::st
   } else {
     text += "; it made no call yet";
   }
-  if (state.left) text += ", and it has finished";
-  if (!state.left && !state.phase.empty()) text += cat(", phase ", state.phase);
+  if (state.left)
+    text += ", and it has finished";
+  if (!state.left && !state.phase.empty())
+    text += cat(", phase ", state.phase);
   return text;
 }
 

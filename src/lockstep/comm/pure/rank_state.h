@@ -16,15 +16,17 @@ struct GroupProgress {
   std::string group;           ///< key of the group, the same on all members
   std::uint64_t finished = 0;  ///< the last collective that ended
   std::string finished_name;   ///< "all_reduce #16"
-  std::uint64_t current = 0;   ///< the collective under way; 0: none, or a transfer between two ranks
+  std::uint64_t current =
+      0;  ///< the collective under way; 0: none, or a transfer between two ranks
   std::string current_name;
-  std::string current_text;    ///< whole description, compared between ranks
+  std::string current_text;  ///< whole description, compared between ranks
 };
 
 /// What a rank publishes about once a second.
 struct RankState {
   int rank = 0;
-  std::uint64_t beat = 0;  ///< grows with each publication: a rank whose beat stands still is gone or stopped
+  std::uint64_t beat =
+      0;  ///< grows with each publication: a rank whose beat stands still is gone or stopped
   std::string phase;
   bool left = false;  ///< said that it finished
   std::vector<GroupProgress> groups;
@@ -42,12 +44,17 @@ struct Disagreement {
   std::string a;
   std::string b;
 };
-std::optional<Disagreement> find_disagreement(const std::vector<RankState>& states, std::string_view group);
+std::optional<Disagreement> find_disagreement(const std::vector<RankState>& states,
+                                              std::string_view group);
 
 /// Ranks of `states` that never entered collective `sequence` of `group`, though others wait there.
-std::vector<int> missing_from(const std::vector<RankState>& states, std::string_view group, std::uint64_t sequence);
+std::vector<int> missing_from(const std::vector<RankState>& states,
+                              std::string_view group,
+                              std::uint64_t sequence);
 
 /// "rank 2 missing at all_reduce #17; its last was all_reduce #16, phase forward"
-std::string missing_text(const RankState& state, std::string_view group, std::string_view call_name);
+std::string missing_text(const RankState& state,
+                         std::string_view group,
+                         std::string_view call_name);
 
 }  // namespace lockstep

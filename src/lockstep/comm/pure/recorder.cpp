@@ -40,15 +40,17 @@ std::vector<CallRecord> Recorder::records() const {
   const std::lock_guard lock(mutex_);
   std::vector<CallRecord> ordered;
   ordered.reserve(ring_.size());
-  for (std::size_t i = 0; i < ring_.size(); ++i) ordered.push_back(ring_[(next_ + i) % ring_.size()]);
+  for (std::size_t i = 0; i < ring_.size(); ++i)
+    ordered.push_back(ring_[(next_ + i) % ring_.size()]);
   return ordered;
 }
 
 std::vector<CallRecord> Recorder::records_since(CallRecord::Clock::time_point start) const {
   std::vector<CallRecord> all = records();
   std::vector<CallRecord> later;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(later),
-               [&](const CallRecord& record) { return record.enqueued >= start; });
+  std::copy_if(all.begin(), all.end(), std::back_inserter(later), [&](const CallRecord& record) {
+    return record.enqueued >= start;
+  });
   return later;
 }
 

@@ -43,7 +43,8 @@ class Recorder {
 
   CommTotals totals() const;
   std::vector<CallRecord> records() const;  ///< the last `capacity`, oldest first
-  std::vector<CallRecord> records_since(CallRecord::Clock::time_point start) const;  ///< those enqueued at `start` or later
+  std::vector<CallRecord> records_since(
+      CallRecord::Clock::time_point start) const;  ///< those enqueued at `start` or later
 
  private:
   const std::size_t capacity_;

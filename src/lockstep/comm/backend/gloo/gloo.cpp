@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ATen/ATen.h>
-
 #include <mutex>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <utility>
 #include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/backend/backend.h"
@@ -20,12 +20,9 @@ using Works = c10::intrusive_ptr<c10d::Work>;
 
 c10d::ReduceOp gloo_op(ReduceOp op) {
   switch (op) {
-    case ReduceOp::Sum:
-      return c10d::ReduceOp::SUM;
-    case ReduceOp::Max:
-      return c10d::ReduceOp::MAX;
-    case ReduceOp::Min:
-      return c10d::ReduceOp::MIN;
+    case ReduceOp::Sum: return c10d::ReduceOp::SUM;
+    case ReduceOp::Max: return c10d::ReduceOp::MAX;
+    case ReduceOp::Min: return c10d::ReduceOp::MIN;
   }
   LOCKSTEP_ASSERT(false);
   return c10d::ReduceOp::SUM;
@@ -37,12 +34,9 @@ at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.view({-1}).view(at
 // A type in which Gloo reduces, and which holds every value of `type`.
 at::ScalarType reduced_as(at::ScalarType type) {
   switch (type) {
-    case at::kBool:
-      return at::kByte;
-    case at::kShort:
-      return at::kInt;
-    default:
-      return type;
+    case at::kBool: return at::kByte;
+    case at::kShort: return at::kInt;
+    default: return type;
   }
 }
 
@@ -61,7 +55,8 @@ class GlooTransfer : public Transfer {
   GlooTransfer(Works work, at::Tensor tensor, std::chrono::milliseconds timeout)
       : work_(std::move(work)), tensor_(std::move(tensor)), timeout_(timeout) {}
   void wait() override {
-    if (!work_->wait(timeout_)) throw std::runtime_error("the transfer was aborted");
+    if (!work_->wait(timeout_))
+      throw std::runtime_error("the transfer was aborted");
   }
 
  private:
@@ -73,17 +68,22 @@ class GlooTransfer : public Transfer {
 class Gloo : public Backend {
  public:
   Gloo(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, const Meeting& meeting)
-      : group_(std::move(group)), rank_(meeting.rank), size_(meeting.size), timeout_(meeting.timeout) {}
+      : group_(std::move(group)),
+        rank_(meeting.rank),
+        size_(meeting.size),
+        timeout_(meeting.timeout) {}
 
   void all_reduce(const at::Tensor& tensor, ReduceOp op) override {
     const at::ScalarType wire = reduced_as(tensor.scalar_type());
     // For bool a sum is "any", as in a + b of libtorch.
-    const ReduceOp wire_op = tensor.scalar_type() == at::kBool && op == ReduceOp::Sum ? ReduceOp::Max : op;
+    const ReduceOp wire_op =
+        tensor.scalar_type() == at::kBool && op == ReduceOp::Sum ? ReduceOp::Max : op;
     std::vector<at::Tensor> tensors = {wire == tensor.scalar_type() ? tensor : tensor.to(wire)};
     c10d::AllreduceOptions options;
     options.reduceOp = gloo_op(wire_op);
     group_->allreduce(tensors, options)->wait();
-    if (wire != tensor.scalar_type()) tensor.copy_(tensors[0]);
+    if (wire != tensor.scalar_type())
+      tensor.copy_(tensors[0]);
   }
 
   void reduce_scatter(const at::Tensor& shard, const at::Tensor& full, ReduceOp op) override {
@@ -93,7 +93,8 @@ class Gloo : public Backend {
     const at::ScalarType type = full.scalar_type();
     const bool half = type == at::kHalf || type == at::kBFloat16;
     at::Tensor total = half ? slices[0].to(at::kFloat) : slices[0].clone();
-    for (int i = 1; i < size_; ++i) combine(total, half ? slices[i].to(at::kFloat) : slices[i], op);
+    for (int i = 1; i < size_; ++i)
+      combine(total, half ? slices[i].to(at::kFloat) : slices[i], op);
     shard.view({-1}).copy_(total);
   }
 
@@ -133,7 +134,8 @@ class Gloo : public Backend {
 
   std::int64_t sent_bytes(const CallDescription& call) const override {
     CallDescription wire = call;
-    if (call.operation == Operation::AllReduce && call.type == "i16") wire.element_bytes = 4;
+    if (call.operation == Operation::AllReduce && call.type == "i16")
+      wire.element_bytes = 4;
     return gloo_sent_bytes(wire, rank_, size_);
   }
 
@@ -152,11 +154,14 @@ std::string why_no_gloo() { return ""; }
 std::unique_ptr<Backend> connect_gloo(const Meeting& meeting) {
   const auto store = std::dynamic_pointer_cast<C10dStore>(meeting.store);
   LOCKSTEP_ASSERT(store != nullptr);
-  auto prefixed = c10::make_intrusive<c10d::PrefixStore>(store->prefix() + meeting.key, store->raw());
+  auto prefixed =
+      c10::make_intrusive<c10d::PrefixStore>(store->prefix() + meeting.key, store->raw());
   auto options = c10d::ProcessGroupGloo::Options::create(meeting.timeout);
   options->threads = 1;  // the group's worker gives it one call at a time
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(meeting.host));
-  return std::make_unique<Gloo>(c10::make_intrusive<c10d::ProcessGroupGloo>(prefixed, meeting.rank, meeting.size, options), meeting);
+  return std::make_unique<Gloo>(
+      c10::make_intrusive<c10d::ProcessGroupGloo>(prefixed, meeting.rank, meeting.size, options),
+      meeting);
 }
 
 }  // namespace lockstep::comm

@@ -4,7 +4,9 @@
 
 namespace lockstep::comm {
 
-std::string why_no_gloo() { return "its declarations were not checked against this version of libtorch"; }
+std::string why_no_gloo() {
+  return "its declarations were not checked against this version of libtorch";
+}
 
 std::unique_ptr<Backend> connect_gloo(const Meeting&) {
   throw Error({.fault = Fault::Config,
