@@ -10,8 +10,10 @@ namespace lockstep::strategy {
 namespace {
 
 c10::ScalarType type_of(const std::string& word) {
-  if (word == "fp64") return c10::ScalarType::Double;
-  if (word == "fp32") return c10::ScalarType::Float;
+  if (word == "fp64")
+    return c10::ScalarType::Double;
+  if (word == "fp32")
+    return c10::ScalarType::Float;
   throw Error({.fault = Fault::Config,
                .where = {.subject = "precision.compute"},
                .problem = cat("training in ", word, " is not built yet"),
@@ -19,8 +21,10 @@ c10::ScalarType type_of(const std::string& word) {
 }
 
 Uneven uneven_of(const std::string& word) {
-  if (word == "join") return Uneven::Join;
-  if (word == "join-active") return Uneven::JoinActive;
+  if (word == "join")
+    return Uneven::Join;
+  if (word == "join-active")
+    return Uneven::JoinActive;
   return word == "stop" ? Uneven::Stop : Uneven::Error;
 }
 
@@ -41,30 +45,39 @@ optim::OptimizerOptions optimizer_of(const OptimizerConfig& config) {
                                   .momentum = config.momentum,
                                   .clip = config.clip.value_or(0)};
   for (const OptimizerGroup& group : config.groups) {
-    options.groups.push_back({.match = group.match, .lr = group.lr, .weight_decay = group.weight_decay});
+    options.groups.push_back(
+        {.match = group.match, .lr = group.lr, .weight_decay = group.weight_decay});
   }
   return options;
 }
 
 }  // namespace
 
-Assembly assemble(const Resolved& resolved, const ModelSpec& spec, const World& world, std::shared_ptr<Region> region) {
+Assembly assemble(const Resolved& resolved,
+                  const ModelSpec& spec,
+                  const World& world,
+                  std::shared_ptr<Region> region) {
   const Config& config = resolved.config;
   Assembly assembly{.spec = spec};
-  assembly.model = nn::build_model(spec, {.seed = static_cast<std::uint64_t>(config.train.seed),
-                                          .dtype = type_of(resolved.precision.compute),
-                                          .region = std::move(region)});
+  assembly.model = nn::build_model(spec,
+                                   {.seed = static_cast<std::uint64_t>(config.train.seed),
+                                    .dtype = type_of(resolved.precision.compute),
+                                    .region = std::move(region)});
   assembly.engine = std::make_unique<DataParallel>(
-      *assembly.model, world.all(),
-      DataParallelOptions{.uneven = uneven_of(config.comm.uneven),
-                          .bucket_bytes = config.comm.bucket_bytes,
-                          .graph = config.comm.static_graph ? GraphKind::Static : GraphKind::Dynamic});
+      *assembly.model,
+      world.all(),
+      DataParallelOptions{
+          .uneven = uneven_of(config.comm.uneven),
+          .bucket_bytes = config.comm.bucket_bytes,
+          .graph = config.comm.static_graph ? GraphKind::Static : GraphKind::Dynamic});
   assembly.optimizer = optim::make_optimizer(*assembly.engine, optimizer_of(config.optimizer));
   return assembly;
 }
 
 std::shared_ptr<nn::Model> build_for_inference(const Config& config, const ModelSpec& spec) {
-  auto model = nn::build_model(spec, {.seed = static_cast<std::uint64_t>(config.train.seed), .dtype = type_of(config.precision.compute)});
+  auto model = nn::build_model(spec,
+                               {.seed = static_cast<std::uint64_t>(config.train.seed),
+                                .dtype = type_of(config.precision.compute)});
   model->eval();
   return model;
 }

@@ -23,7 +23,10 @@ struct Assembly {
 /// (ModelSpec, configuration, World) to a model, its engine and its optimizer: the only place that composes techniques.
 /// `region` is the outermost decorator of the model's blocks, such as a trace; null for none.
 /// Collective over the world: the ranks compare their models and start equal. Throws Config, Mismatch.
-Assembly assemble(const Resolved& resolved, const ModelSpec& spec, const World& world, std::shared_ptr<Region> region);
+Assembly assemble(const Resolved& resolved,
+                  const ModelSpec& spec,
+                  const World& world,
+                  std::shared_ptr<Region> region);
 
 /// The model alone, in evaluation: for generation.
 std::shared_ptr<nn::Model> build_for_inference(const Config& config, const ModelSpec& spec);

@@ -13,6 +13,8 @@ namespace lockstep::cli {
 std::span<const Command> engine_commands();
 
 std::function<int()> make_info(CLI::App& app);
+std::function<int()> make_generate(CLI::App& app);
 std::function<int()> make_store(CLI::App& app);
+std::function<int()> make_train(CLI::App& app);
 
 }  // namespace lockstep::cli

@@ -12,5 +12,6 @@ namespace lockstep::cli {
 std::span<const Command> front_commands();
 
 std::function<int()> make_run(CLI::App& app);
+std::function<int()> make_train(CLI::App& app);
 
 }  // namespace lockstep::cli

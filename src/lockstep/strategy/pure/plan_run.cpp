@@ -11,11 +11,14 @@ namespace lockstep::strategy {
 namespace {
 
 optim::BatchScaling scaling_of(const std::string& word) {
-  if (word == "linear") return optim::BatchScaling::Linear;
+  if (word == "linear")
+    return optim::BatchScaling::Linear;
   return word == "sqrt" ? optim::BatchScaling::Sqrt : optim::BatchScaling::None;
 }
 
-TokenSequences open_files(const std::vector<std::string>& files, std::int64_t sequence, const ModelSpec& spec) {
+TokenSequences open_files(const std::vector<std::string>& files,
+                          std::int64_t sequence,
+                          const ModelSpec& spec) {
   TokenSequences data(files, sequence);
   const auto vocab = static_cast<std::int64_t>(data.header().vocab);
   if (vocab > spec.gpt().vocab) {
@@ -24,7 +27,9 @@ TokenSequences open_files(const std::vector<std::string>& files, std::int64_t se
                  .problem = "the data has tokens that the model does not know",
                  .expected = cat("a vocabulary of at most ", spec.gpt().vocab, " (the model's)"),
                  .found = cat(vocab, " (tokenizer ", data.header().tokenizer, ")"),
-                 .next = cat("Set model.vocab to ", vocab, " or more, or prepare the data with another tokenizer")});
+                 .next = cat("Set model.vocab to ",
+                             vocab,
+                             " or more, or prepare the data with another tokenizer")});
   }
   return data;
 }
@@ -75,13 +80,15 @@ std::int64_t sequence_of(const Config& config, const ModelSpec& spec) {
 RunData open_data(const Config& config, const ModelSpec& spec) {
   const std::int64_t sequence = sequence_of(config, spec);
   if (config.data.train.empty()) {
-    throw Error({.fault = Fault::Config,
-                 .where = {.subject = "data.train"},
-                 .problem = "no training data is named",
-                 .next = "Make token files with lockstep data prepare FILES --out DIR and set data.train"});
+    throw Error(
+        {.fault = Fault::Config,
+         .where = {.subject = "data.train"},
+         .problem = "no training data is named",
+         .next = "Make token files with lockstep data prepare FILES --out DIR and set data.train"});
   }
   RunData data{.train = open_files(config.data.train, sequence, spec), .valid = std::nullopt};
-  if (!config.data.valid.empty()) data.valid = open_files(config.data.valid, sequence, spec);
+  if (!config.data.valid.empty())
+    data.valid = open_files(config.data.valid, sequence, spec);
   return data;
 }
 
@@ -100,7 +107,9 @@ Dealing dealing_of(const Resolved& resolved, int rank) {
           .accumulation = resolved.batch.accumulation};
 }
 
-Horizon horizon_of(const Resolved& resolved, const DistributedSampler& sampler, std::optional<std::int64_t> stop_after) {
+Horizon horizon_of(const Resolved& resolved,
+                   const DistributedSampler& sampler,
+                   std::optional<std::int64_t> stop_after) {
   const Config& config = resolved.config;
   std::optional<std::int64_t> steps = config.train.steps;
   std::optional<std::int64_t> data_steps;
@@ -108,7 +117,8 @@ Horizon horizon_of(const Resolved& resolved, const DistributedSampler& sampler, 
     data_steps = *config.train.epochs * sampler.steps_per_epoch();
     steps = std::min(steps.value_or(*data_steps), *data_steps);
   }
-  if (!steps) steps = stop_after;
+  if (!steps)
+    steps = stop_after;
   if (!steps) {
     throw Error({.fault = Fault::Config,
                  .where = {.subject = "train.steps"},
@@ -116,13 +126,16 @@ Horizon horizon_of(const Resolved& resolved, const DistributedSampler& sampler, 
                  .next = "Set train.steps or train.epochs, or pass --steps N"});
   }
   Horizon horizon{.steps = *steps, .last_step = stop_after.value_or(*steps)};
-  if (data_steps) horizon.last_step = std::min(horizon.last_step, *data_steps);
+  if (data_steps)
+    horizon.last_step = std::min(horizon.last_step, *data_steps);
 
   const auto reference = static_cast<double>(resolved.batch.micro * resolved.batch.accumulation);
   const LrScheduleConfig& lr = config.lr_schedule;
   horizon.schedule = {.name = lr.name,
-                      .base = optim::scaled_lr(config.optimizer.lr, scaling_of(lr.scale_with_batch),
-                                               static_cast<double>(resolved.batch.global), reference),
+                      .base = optim::scaled_lr(config.optimizer.lr,
+                                               scaling_of(lr.scale_with_batch),
+                                               static_cast<double>(resolved.batch.global),
+                                               reference),
                       .steps = *steps,
                       .warmup = lr.warmup,
                       .decay = lr.decay.value_or(0),

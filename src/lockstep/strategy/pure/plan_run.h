@@ -28,13 +28,16 @@ RunData open_data(const Config& config, const ModelSpec& spec);
 
 /// How many steps, and what the learning rate does over them.
 struct Horizon {
-  std::int64_t steps = 0;            ///< of the schedule: train.steps, or the steps of train.epochs where fewer
-  std::int64_t last_step = 0;        ///< where this run ends: --steps, or `steps`
+  std::int64_t steps =
+      0;  ///< of the schedule: train.steps, or the steps of train.epochs where fewer
+  std::int64_t last_step = 0;  ///< where this run ends: --steps, or `steps`
   optim::LrSchedule schedule;
 };
 
 /// Throws Config where nothing says how long to train, or the schedule does not fit.
-Horizon horizon_of(const Resolved& resolved, const DistributedSampler& sampler, std::optional<std::int64_t> stop_after);
+Horizon horizon_of(const Resolved& resolved,
+                   const DistributedSampler& sampler,
+                   std::optional<std::int64_t> stop_after);
 
 SamplerOptions train_sampling(const Config& config, std::int64_t num_samples);
 Dealing dealing_of(const Resolved& resolved, int rank);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/pure/event_file.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <chrono>
+#include <unistd.h>
 
 #include <boost/crc.hpp>
 #include <protozero/pbf_writer.hpp>
@@ -33,7 +32,8 @@ std::uint32_t masked_crc(std::string_view bytes) {
 
 template <typename Int>
 void append_little_endian(std::string& out, Int value) {
-  for (std::size_t i = 0; i < sizeof value; ++i) out.push_back(static_cast<char>((value >> (8 * i)) & 0xFF));
+  for (std::size_t i = 0; i < sizeof value; ++i)
+    out.push_back(static_cast<char>((value >> (8 * i)) & 0xFF));
 }
 
 // Fields of the messages Event, Summary and Summary.Value.
@@ -67,7 +67,12 @@ std::string scalar_event(std::string_view tag, std::int64_t step, double value, 
 }
 
 EventFile::EventFile(const std::filesystem::path& folder)
-    : path_(folder / cat("events.out.tfevents.", static_cast<std::int64_t>(wall_seconds()), ".", host_name(), ".", getpid())),
+    : path_(folder / cat("events.out.tfevents.",
+                         static_cast<std::int64_t>(wall_seconds()),
+                         ".",
+                         host_name(),
+                         ".",
+                         getpid())),
       out_(path_, std::ios::binary | std::ios::app) {
   std::string bytes;
   protozero::pbf_writer event(bytes);
@@ -83,11 +88,13 @@ void EventFile::scalar(std::string_view tag, std::int64_t step, double value) {
 
 void EventFile::flush() {
   out_.flush();
-  if (out_) return;
-  throw Error({.fault = Fault::Storage,
-               .where = {.subject = path_.string()},
-               .problem = "the TensorBoard file cannot be written",
-               .next = "Check the space and the permissions there, or choose another folder with --out"});
+  if (out_)
+    return;
+  throw Error(
+      {.fault = Fault::Storage,
+       .where = {.subject = path_.string()},
+       .problem = "the TensorBoard file cannot be written",
+       .next = "Check the space and the permissions there, or choose another folder with --out"});
 }
 
 }  // namespace lockstep::train

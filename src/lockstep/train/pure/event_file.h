@@ -14,7 +14,10 @@ namespace lockstep::train {
 std::string tensorboard_record(std::string_view bytes);
 
 /// A scalar as the bytes of an Event of TensorBoard.
-std::string scalar_event(std::string_view tag, std::int64_t step, double value, double wall_seconds);
+std::string scalar_event(std::string_view tag,
+                         std::int64_t step,
+                         double value,
+                         double wall_seconds);
 
 /// events.out.tfevents.SECONDS.HOST.PID in a folder, for TensorBoard. A run that is resumed starts a further file, which
 /// TensorBoard lays over the steps of the earlier ones.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/pure/metrics.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <fstream>
+#include <unistd.h>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -25,8 +24,9 @@ namespace fs = std::filesystem;
                .where = {.subject = path.string()},
                .problem = problem,
                .cause = std::strerror(code),
-               .next = code == ENOSPC ? "Free space on that disk or choose another with --out; then --resume"
-                                      : "Check the path and its permissions"});
+               .next = code == ENOSPC
+                           ? "Free space on that disk or choose another with --out; then --resume"
+                           : "Check the path and its permissions"});
 }
 
 }  // namespace
@@ -53,24 +53,29 @@ std::string to_json_line(const StepMetrics& m) {
 }
 
 void cut_metrics(const fs::path& file, std::int64_t last_step) {
-  if (!fs::exists(file)) return;
+  if (!fs::exists(file))
+    return;
   std::ifstream in(file);
   std::string kept;
   for (std::string line; std::getline(in, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
-    if (json["step"].get<std::int64_t>() <= last_step) kept += line + "\n";
+    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer())
+      continue;
+    if (json["step"].get<std::int64_t>() <= last_step)
+      kept += line + "\n";
   }
   write_file_atomically(file, kept);
 }
 
 MetricsFile::MetricsFile(fs::path path) : path_(std::move(path)) {
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd_ < 0) refuse(path_, "the metrics file cannot be opened", errno);
+  if (fd_ < 0)
+    refuse(path_, "the metrics file cannot be opened", errno);
 }
 
 MetricsFile::~MetricsFile() {
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0)
+    ::close(fd_);
 }
 
 void MetricsFile::add(const StepMetrics& metrics) {
@@ -78,8 +83,10 @@ void MetricsFile::add(const StepMetrics& metrics) {
   std::size_t written = 0;
   while (written < line.size()) {
     const ssize_t count = ::write(fd_, line.data() + written, line.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) refuse(path_, "a line of metrics cannot be written", errno);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0)
+      refuse(path_, "a line of metrics cannot be written", errno);
     written += static_cast<std::size_t>(count);
   }
 }

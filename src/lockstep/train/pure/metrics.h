@@ -18,7 +18,7 @@ struct StepMetrics {
   std::int64_t total_tokens = 0;
   double tokens_per_second = 0;
   double step_ms = 0;
-  double data_ms = 0;          ///< waited for data
+  double data_ms = 0;  ///< waited for data
   double forward_ms = 0;
   double backward_ms = 0;
   double exposed_comm_ms = 0;  ///< waited for communication, part of the others

@@ -16,10 +16,14 @@ struct RunPlaces {
 /// `config` is the configuration file, `out` of --out (empty: runs/NAME OF THE FILE), `resume` of --resume: none, "latest" or a
 /// run directory or the folder of one of its checkpoints (without --out the run goes on in that directory).
 /// Throws Storage where there is nothing to resume from.
-RunPlaces places_of(const std::filesystem::path& config, const std::filesystem::path& out, const std::optional<std::string>& resume);
+RunPlaces places_of(const std::filesystem::path& config,
+                    const std::filesystem::path& out,
+                    const std::optional<std::string>& resume);
 
-/// Makes the run directory. Throws Config where it holds a run already and `places` does not resume; Storage where it cannot be
-/// made or written.
+/// Throws Config where the directory holds a run already and `places` does not resume. Writes nothing.
+void check_out(const RunPlaces& places);
+
+/// Checks and makes the run directory. Throws Storage where it cannot be made or written.
 void prepare_out(const RunPlaces& places);
 
 }  // namespace lockstep::train

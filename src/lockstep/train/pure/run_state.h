@@ -24,7 +24,7 @@ struct RunState {
   std::int64_t seed = 0;
   SamplerState sampler;
   std::map<std::string, std::int64_t> optimizer_steps;  ///< of each parameter that was ever updated
-  std::optional<double> valid_loss;                      ///< at this step
+  std::optional<double> valid_loss;                     ///< at this step
   std::optional<Best> best;
   std::string tokenizer;
   std::string config;  ///< the effective configuration, TOML

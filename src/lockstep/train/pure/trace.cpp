@@ -12,7 +12,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double microseconds(Trace::Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
+double microseconds(Trace::Clock::duration time) {
+  return std::chrono::duration<double, std::micro>(time).count();
+}
 
 Json metadata(std::string_view what, int rank, int thread, const std::string& name) {
   return {{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", thread}, {"args", {{"name", name}}}};
@@ -37,10 +39,15 @@ bool Trace::running() const {
   return running_;
 }
 
-void Trace::add(std::string_view name, std::string_view category, std::string_view track, Clock::time_point begin,
-                Clock::time_point end, std::map<std::string, std::string> facts) {
+void Trace::add(std::string_view name,
+                std::string_view category,
+                std::string_view track,
+                Clock::time_point begin,
+                Clock::time_point end,
+                std::map<std::string, std::string> facts) {
   const std::lock_guard lock(mutex_);
-  if (!running_ || begin < start_) return;
+  if (!running_ || begin < start_)
+    return;
   spans_.push_back({.name = std::string(name),
                     .category = std::string(category),
                     .track = std::string(track),
@@ -57,7 +64,8 @@ std::vector<Span> Trace::spans() const {
 std::string to_json(const std::vector<Span>& spans) {
   Json list = Json::array();
   for (const Span& span : spans) {
-    list.push_back({span.name, span.category, span.track, span.start_us, span.duration_us, span.facts});
+    list.push_back(
+        {span.name, span.category, span.track, span.start_us, span.duration_us, span.facts});
   }
   return list.dump();
 }
@@ -82,8 +90,10 @@ std::string chrome_trace(const std::vector<std::vector<Span>>& ranks) {
     events.push_back(metadata("process_name", rank, 0, cat("rank ", rank)));
     std::map<std::string, int> threads;
     for (const Span& span : ranks[r]) {
-      const auto [track, is_new] = threads.try_emplace(span.track, static_cast<int>(threads.size()));
-      if (is_new) events.push_back(metadata("thread_name", rank, track->second, span.track));
+      const auto [track, is_new] =
+          threads.try_emplace(span.track, static_cast<int>(threads.size()));
+      if (is_new)
+        events.push_back(metadata("thread_name", rank, track->second, span.track));
       events.push_back({{"ph", "X"},
                         {"name", span.name},
                         {"cat", span.category},

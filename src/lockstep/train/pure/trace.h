@@ -29,8 +29,12 @@ class Trace {
   void stop();
   bool running() const;
   Clock::time_point started() const { return start_; }
-  void add(std::string_view name, std::string_view category, std::string_view track, Clock::time_point begin,
-           Clock::time_point end, std::map<std::string, std::string> facts = {});
+  void add(std::string_view name,
+           std::string_view category,
+           std::string_view track,
+           Clock::time_point begin,
+           Clock::time_point end,
+           std::map<std::string, std::string> facts = {});
   std::vector<Span> spans() const;
 
  private:
