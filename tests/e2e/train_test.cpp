@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <csignal>
+#include <set>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/text.h"
+#include "support/process.h"
+
+namespace lockstep::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+constexpr const char* kConfig = R"([model]
+preset = "tiny"
+layers = 1
+width = 16
+heads = 2
+context = 16
+
+[batch]
+global = 12
+
+[optimizer]
+lr = 1e-2
+clip = 1.0
+
+[lr_schedule]
+name = "linear"
+warmup = 3
+
+[train]
+steps = 8
+log_every = 4
+)";
+
+/// Token files of a text and a configuration, made once for all tests.
+class Train : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    shared_ = new TemporaryFolder();
+    std::string text;
+    for (int i = 0; i < 700; ++i) text += cat("and the ", i % 37, " sons of the ", i % 11, " kings went up to the hills\n");
+    write_file(*shared_ / "text", text);
+    const auto prepared = test::run({.words = {program("lockstep"), "data", "prepare", (*shared_ / "text").string(), "--out", shared_->path().string()}});
+    ASSERT_EQ(prepared.status, 0) << prepared.err;
+    write_file(*shared_ / "run.toml", cat(kConfig, "[data]\ntrain = [\"", (*shared_ / "train.tokens").string(), "\"]\nvalid = [\"", (*shared_ / "valid.tokens").string(), "\"]\n"));
+  }
+  static void TearDownTestSuite() { delete shared_; }
+
+  Command command(int ranks, const std::string& out, const std::vector<std::string>& more = {}) {
+    Command command{.words = {program("lockstep"), "train", (*shared_ / "run.toml").string(), "-n", cat(ranks), "--out", (folder_ / out).string()},
+                    .timeout = std::chrono::seconds(60)};
+    command.words.insert(command.words.end(), more.begin(), more.end());
+    return command;
+  }
+  Finished train(int ranks, const std::string& out, const std::vector<std::string>& more = {}) { return test::run(command(ranks, out, more)); }
+
+  std::vector<Json> metrics(const std::string& out) {
+    std::vector<Json> lines;
+    for (const std::string& line : split(trim(read_file(folder_ / out / "metrics.jsonl")), '\n')) lines.push_back(Json::parse(line));
+    return lines;
+  }
+  std::vector<double> column(const std::string& out, const char* name) {
+    std::vector<double> values;
+    for (const Json& line : metrics(out)) values.push_back(line.at(name).get<double>());
+    return values;
+  }
+
+  static inline TemporaryFolder* shared_ = nullptr;
+  TemporaryFolder folder_;
+};
+
+TEST_F(Train, LearnsAndWritesARunDirectory) {
+  const Finished run = train(2, "a", {"--trace", (folder_ / "trace.json").string()});
+  ASSERT_EQ(run.status, 0) << run.out << run.err;
+  EXPECT_THAT(run.out, HasSubstr("global batch  12 sequences = micro 6 x accumulation 1 x data-parallel size 2; 192 tokens a step"));
+  EXPECT_THAT(run.out, HasSubstr("step 8/8, loss "));
+  EXPECT_THAT(run.out, HasSubstr("step 8: validation loss "));
+  const auto lines = metrics("a");
+  ASSERT_EQ(lines.size(), 8U);
+  EXPECT_LT(lines[7].at("loss").get<double>(), lines[0].at("loss").get<double>() - 0.2);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i].at("step"), i + 1);
+    EXPECT_EQ(lines[i].at("step_tokens"), 192);
+    EXPECT_EQ(lines[i].at("total_tokens"), 192 * (i + 1));
+    EXPECT_EQ(lines[i].at("sent_bytes").size(), 2U);
+    EXPECT_GT(lines[i].at("sent_bytes")[1], 0);
+    EXPECT_GT(lines[i].at("peak_memory_bytes")[0], 0);
+    EXPECT_GT(lines[i].at("grad_norm"), 0.0);
+  }
+  EXPECT_EQ(fs::read_symlink(folder_ / "a" / "latest"), "checkpoints/step-000008");
+  EXPECT_TRUE(fs::exists(folder_ / "a" / "config.toml"));
+  EXPECT_FALSE(fs::exists(folder_ / "a" / "failure.json"));
+  const Json trace = Json::parse(read_file(folder_ / "trace.json"));
+  std::set<std::string> names;
+  for (const Json& event : trace.at("traceEvents")) names.insert(event.at("name").get<std::string>());
+  for (const char* name : {"layers.0", "backward", "optimizer", "data", "rank 1"}) EXPECT_TRUE(names.contains(name)) << name;
+
+  const Finished text = test::run({.words = {program("lockstep"), "generate", (folder_ / "a").string(), "--prompt", "and ", "--max-new-tokens", "9", "--json"}});
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_EQ(Json::parse(text.out).at("tokens").size(), 9U);
+
+  const Finished again = train(2, "a");
+  EXPECT_EQ(again.status, 3);
+  EXPECT_THAT(again.err, HasSubstr("holds a run already"));
+}
+
+TEST_F(Train, ResumesToTheSameBitsOnAsManyRanks_CKP_05) {
+  const std::vector<std::string> dropout = {"--set", "model.dropout=0.1"};
+  ASSERT_EQ(train(2, "whole", dropout).status, 0);
+  std::vector<std::string> first = dropout;
+  first.insert(first.end(), {"--steps", "5", "--set", "checkpoint.every=3"});
+  ASSERT_EQ(train(2, "parts", first).status, 0);
+  std::vector<std::string> second = dropout;
+  second.insert(second.end(), {"--resume", (folder_ / "parts" / "checkpoints" / "step-000003").string()});
+  const Finished resumed = train(2, "parts", second);
+  ASSERT_EQ(resumed.status, 0) << resumed.out << resumed.err;
+  for (const char* name : {"loss", "lr", "grad_norm", "step", "total_tokens"}) EXPECT_EQ(column("whole", name), column("parts", name)) << name;
+}
+
+TEST_F(Train, AnotherNumberOfRanksGoesOnWithTheSameSamples_SMP_10) {
+  ASSERT_EQ(train(1, "whole").status, 0);
+  ASSERT_EQ(train(2, "parts", {"--steps", "4"}).status, 0);
+  const Finished resumed = train(3, "parts", {"--resume"});
+  ASSERT_EQ(resumed.status, 0) << resumed.out << resumed.err;
+  const auto whole = column("whole", "loss");
+  const auto parts = column("parts", "loss");
+  ASSERT_EQ(parts.size(), whole.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(parts[i], whole[i], 1e-5 * whole[i]) << "step " << i + 1;
+}
+
+TEST_F(Train, SavesAndLeavesWhenItIsTerminated) {
+  Running run(command(2, "a", {"--set", "train.steps=100000", "--set", "data.shuffle=false"}));
+  ASSERT_TRUE(run.wait_for("step 4/100000", std::chrono::seconds(40))) << run.printed();
+  ::kill(run.pid(), SIGTERM);
+  const Finished ended = run.wait(std::chrono::seconds(20));
+  EXPECT_EQ(ended.status, 143) << ended.out << ended.err;
+  const auto last = metrics("a").back().at("step").get<int>();
+  EXPECT_THAT(fs::read_symlink(folder_ / "a" / "latest").string(), HasSubstr(cat(last)));
+  const Finished resumed = train(2, "a", {"--resume", "--steps", cat(last + 1)});
+  EXPECT_EQ(resumed.status, 0) << resumed.out << resumed.err;
+}
+
+TEST_F(Train, AKillAtARandomMomentLeavesACheckpointThatLoads_CKP_04) {
+  for (int round = 0; round < 3; ++round) {
+    const std::string out = cat("killed", round);
+    Running run(command(1, out, {"--set", "train.steps=100000", "--set", "checkpoint.every=1", "--set", "checkpoint.keep=1"}));
+    ASSERT_TRUE(run.wait_for("saved", std::chrono::seconds(40))) << run.printed();
+    std::this_thread::sleep_for(std::chrono::milliseconds(37 + 53 * round));
+    ::kill(run.pid(), SIGKILL);
+    run.wait(std::chrono::seconds(10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    const auto steps = column(out, "step");
+    const Finished resumed = train(1, out, {"--resume", "--steps", cat(static_cast<int>(steps.back()) + 1)});
+    EXPECT_EQ(resumed.status, 0) << resumed.out << resumed.err;
+    for (const auto& entry : fs::directory_iterator(folder_ / out / "checkpoints")) {
+      EXPECT_FALSE(entry.path().filename().string().starts_with(".")) << entry.path();
+    }
+  }
+}
+
+TEST_F(Train, StopsOnALossThatIsNotFinite_HNG_07) {
+  const Finished run = train(2, "a", {"--set", "optimizer.lr=1e30", "--set", "lr_schedule.name=constant", "--set", "lr_schedule.warmup=0", "--set", "train.steps=50"});
+  EXPECT_EQ(run.status, 8) << run.out << run.err;
+  EXPECT_THAT(run.err, HasSubstr("not finite"));
+  EXPECT_TRUE(fs::exists(folder_ / "a" / "failure.json"));
+}
+
+TEST_F(Train, PrintsTheEffectiveConfigurationAndDoesNothing) {
+  const Finished run = train(2, "a", {"--print-config", "--set", "train.seed=5"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("micro = 6"));
+  EXPECT_THAT(run.out, HasSubstr("seed = 5"));
+  EXPECT_FALSE(fs::exists(folder_ / "a"));
+}
+
+struct BadInput {
+  std::vector<std::string> more;
+  int status;
+  std::string text;
+};
+
+TEST_F(Train, BadInputIsRefusedWithWhatToDoAndLeavesNothing) {
+  const fs::path cut = folder_ / "cut.tokens";
+  fs::copy_file(*shared_ / "train.tokens", cut);
+  fs::resize_file(cut, fs::file_size(cut) - 5);
+  const std::vector<BadInput> table = {
+      {{"--set", "model.widht=8"}, 3, "width"},
+      {{"--set", "train.steps=many"}, 3, "train.steps"},
+      {{"--set", "data.train=[\"/no/such/file\"]"}, 7, "/no/such/file"},
+      {{"--set", cat("data.train=[\"", cut.string(), "\"]")}, 7, cut.string()},
+      {{"--set", "model.context=100000", "--set", "batch.sequence=90000"}, 3, "90000"},
+      {{"--set", "batch.sequence=64"}, 3, "batch.sequence"},
+      {{"--set", "batch.global=13"}, 3, "13"},
+      {{"--set", "model.vocab=100"}, 3, "model.vocab"},
+      {{"--resume"}, 7, "no such folder"},
+      {{"--resume", "/no/such/run"}, 7, "/no/such/run"},
+      {{"--steps", "0"}, 2, "--steps"},
+      {{"--set", "checkpoint.keep=0"}, 3, "keep"},
+      {{"--stepz", "3"}, 2, "--steps"},
+  };
+  for (const BadInput& bad : table) {
+    const Finished run = train(2, "bad", bad.more);
+    EXPECT_EQ(run.status, bad.status) << join(bad.more, " ") << "\n" << run.err;
+    EXPECT_THAT(run.err, HasSubstr(bad.text)) << join(bad.more, " ");
+    EXPECT_LT(run.seconds, 5);
+    EXPECT_FALSE(fs::exists(folder_ / "bad")) << join(bad.more, " ");
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::test
