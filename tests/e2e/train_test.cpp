@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/text.h"
+
 #include "support/process.h"
 
 namespace lockstep::test {
@@ -47,30 +48,52 @@ class Train : public testing::Test {
   static void SetUpTestSuite() {
     shared_ = new TemporaryFolder();
     std::string text;
-    for (int i = 0; i < 700; ++i) text += cat("and the ", i % 37, " sons of the ", i % 11, " kings went up to the hills\n");
+    for (int i = 0; i < 700; ++i)
+      text += cat("and the ", i % 37, " sons of the ", i % 11, " kings went up to the hills\n");
     write_file(*shared_ / "text", text);
-    const auto prepared = test::run({.words = {program("lockstep"), "data", "prepare", (*shared_ / "text").string(), "--out", shared_->path().string()}});
+    const auto prepared = test::run({.words = {program("lockstep"),
+                                               "data",
+                                               "prepare",
+                                               (*shared_ / "text").string(),
+                                               "--out",
+                                               shared_->path().string()}});
     ASSERT_EQ(prepared.status, 0) << prepared.err;
-    write_file(*shared_ / "run.toml", cat(kConfig, "[data]\ntrain = [\"", (*shared_ / "train.tokens").string(), "\"]\nvalid = [\"", (*shared_ / "valid.tokens").string(), "\"]\n"));
+    write_file(*shared_ / "run.toml",
+               cat(kConfig,
+                   "[data]\ntrain = [\"",
+                   (*shared_ / "train.tokens").string(),
+                   "\"]\nvalid = [\"",
+                   (*shared_ / "valid.tokens").string(),
+                   "\"]\n"));
   }
   static void TearDownTestSuite() { delete shared_; }
 
   Command command(int ranks, const std::string& out, const std::vector<std::string>& more = {}) {
-    Command command{.words = {program("lockstep"), "train", (*shared_ / "run.toml").string(), "-n", cat(ranks), "--out", (folder_ / out).string()},
+    Command command{.words = {program("lockstep"),
+                              "train",
+                              (*shared_ / "run.toml").string(),
+                              "-n",
+                              cat(ranks),
+                              "--out",
+                              (folder_ / out).string()},
                     .timeout = std::chrono::seconds(60)};
     command.words.insert(command.words.end(), more.begin(), more.end());
     return command;
   }
-  Finished train(int ranks, const std::string& out, const std::vector<std::string>& more = {}) { return test::run(command(ranks, out, more)); }
+  Finished train(int ranks, const std::string& out, const std::vector<std::string>& more = {}) {
+    return test::run(command(ranks, out, more));
+  }
 
   std::vector<Json> metrics(const std::string& out) {
     std::vector<Json> lines;
-    for (const std::string& line : split(trim(read_file(folder_ / out / "metrics.jsonl")), '\n')) lines.push_back(Json::parse(line));
+    for (const std::string& line : split(trim(read_file(folder_ / out / "metrics.jsonl")), '\n'))
+      lines.push_back(Json::parse(line));
     return lines;
   }
   std::vector<double> column(const std::string& out, const char* name) {
     std::vector<double> values;
-    for (const Json& line : metrics(out)) values.push_back(line.at(name).get<double>());
+    for (const Json& line : metrics(out))
+      values.push_back(line.at(name).get<double>());
     return values;
   }
 
@@ -81,7 +104,9 @@ class Train : public testing::Test {
 TEST_F(Train, LearnsAndWritesARunDirectory) {
   const Finished run = train(2, "a", {"--trace", (folder_ / "trace.json").string()});
   ASSERT_EQ(run.status, 0) << run.out << run.err;
-  EXPECT_THAT(run.out, HasSubstr("global batch  12 sequences = micro 6 x accumulation 1 x data-parallel size 2; 192 tokens a step"));
+  EXPECT_THAT(run.out,
+              HasSubstr("global batch  12 sequences = micro 6 x accumulation 1 x data-parallel "
+                        "size 2; 192 tokens a step"));
   EXPECT_THAT(run.out, HasSubstr("step 8/8, loss "));
   EXPECT_THAT(run.out, HasSubstr("step 8: validation loss "));
   const auto lines = metrics("a");
@@ -101,10 +126,19 @@ TEST_F(Train, LearnsAndWritesARunDirectory) {
   EXPECT_FALSE(fs::exists(folder_ / "a" / "failure.json"));
   const Json trace = Json::parse(read_file(folder_ / "trace.json"));
   std::set<std::string> names;
-  for (const Json& event : trace.at("traceEvents")) names.insert(event.at("name").get<std::string>());
-  for (const char* name : {"layers.0", "backward", "optimizer", "data", "rank 1"}) EXPECT_TRUE(names.contains(name)) << name;
+  for (const Json& event : trace.at("traceEvents"))
+    names.insert(event.at("name").get<std::string>());
+  for (const char* name : {"layers.0", "backward", "optimizer", "data", "rank 1"})
+    EXPECT_TRUE(names.contains(name)) << name;
 
-  const Finished text = test::run({.words = {program("lockstep"), "generate", (folder_ / "a").string(), "--prompt", "and ", "--max-new-tokens", "9", "--json"}});
+  const Finished text = test::run({.words = {program("lockstep"),
+                                             "generate",
+                                             (folder_ / "a").string(),
+                                             "--prompt",
+                                             "and ",
+                                             "--max-new-tokens",
+                                             "9",
+                                             "--json"}});
   ASSERT_EQ(text.status, 0) << text.err;
   EXPECT_EQ(Json::parse(text.out).at("tokens").size(), 9U);
 
@@ -120,10 +154,12 @@ TEST_F(Train, ResumesToTheSameBitsOnAsManyRanks_CKP_05) {
   first.insert(first.end(), {"--steps", "5", "--set", "checkpoint.every=3"});
   ASSERT_EQ(train(2, "parts", first).status, 0);
   std::vector<std::string> second = dropout;
-  second.insert(second.end(), {"--resume", (folder_ / "parts" / "checkpoints" / "step-000003").string()});
+  second.insert(second.end(),
+                {"--resume", (folder_ / "parts" / "checkpoints" / "step-000003").string()});
   const Finished resumed = train(2, "parts", second);
   ASSERT_EQ(resumed.status, 0) << resumed.out << resumed.err;
-  for (const char* name : {"loss", "lr", "grad_norm", "step", "total_tokens"}) EXPECT_EQ(column("whole", name), column("parts", name)) << name;
+  for (const char* name : {"loss", "lr", "grad_norm", "step", "total_tokens"})
+    EXPECT_EQ(column("whole", name), column("parts", name)) << name;
 }
 
 TEST_F(Train, AnotherNumberOfRanksGoesOnWithTheSameSamples_SMP_10) {
@@ -134,7 +170,8 @@ TEST_F(Train, AnotherNumberOfRanksGoesOnWithTheSameSamples_SMP_10) {
   const auto whole = column("whole", "loss");
   const auto parts = column("parts", "loss");
   ASSERT_EQ(parts.size(), whole.size());
-  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(parts[i], whole[i], 1e-5 * whole[i]) << "step " << i + 1;
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    EXPECT_NEAR(parts[i], whole[i], 1e-5 * whole[i]) << "step " << i + 1;
 }
 
 TEST_F(Train, SavesAndLeavesWhenItIsTerminated) {
@@ -152,14 +189,22 @@ TEST_F(Train, SavesAndLeavesWhenItIsTerminated) {
 TEST_F(Train, AKillAtARandomMomentLeavesACheckpointThatLoads_CKP_04) {
   for (int round = 0; round < 3; ++round) {
     const std::string out = cat("killed", round);
-    Running run(command(1, out, {"--set", "train.steps=100000", "--set", "checkpoint.every=1", "--set", "checkpoint.keep=1"}));
+    Running run(command(1,
+                        out,
+                        {"--set",
+                         "train.steps=100000",
+                         "--set",
+                         "checkpoint.every=1",
+                         "--set",
+                         "checkpoint.keep=1"}));
     ASSERT_TRUE(run.wait_for("saved", std::chrono::seconds(40))) << run.printed();
     std::this_thread::sleep_for(std::chrono::milliseconds(37 + 53 * round));
     ::kill(run.pid(), SIGKILL);
     run.wait(std::chrono::seconds(10));
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     const auto steps = column(out, "step");
-    const Finished resumed = train(1, out, {"--resume", "--steps", cat(static_cast<int>(steps.back()) + 1)});
+    const Finished resumed =
+        train(1, out, {"--resume", "--steps", cat(static_cast<int>(steps.back()) + 1)});
     EXPECT_EQ(resumed.status, 0) << resumed.out << resumed.err;
     for (const auto& entry : fs::directory_iterator(folder_ / out / "checkpoints")) {
       EXPECT_FALSE(entry.path().filename().string().starts_with(".")) << entry.path();
@@ -168,7 +213,16 @@ TEST_F(Train, AKillAtARandomMomentLeavesACheckpointThatLoads_CKP_04) {
 }
 
 TEST_F(Train, StopsOnALossThatIsNotFinite_HNG_07) {
-  const Finished run = train(2, "a", {"--set", "optimizer.lr=1e30", "--set", "lr_schedule.name=constant", "--set", "lr_schedule.warmup=0", "--set", "train.steps=50"});
+  const Finished run = train(2,
+                             "a",
+                             {"--set",
+                              "optimizer.lr=1e30",
+                              "--set",
+                              "lr_schedule.name=constant",
+                              "--set",
+                              "lr_schedule.warmup=0",
+                              "--set",
+                              "train.steps=50"});
   EXPECT_EQ(run.status, 8) << run.out << run.err;
   EXPECT_THAT(run.err, HasSubstr("not finite"));
   EXPECT_TRUE(fs::exists(folder_ / "a" / "failure.json"));

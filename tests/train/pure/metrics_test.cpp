@@ -11,13 +11,17 @@
 #include "lockstep/train/pure/event_file.h"
 #include "lockstep/train/pure/run_state.h"
 #include "lockstep/train/pure/trace.h"
+
 #include "support/process.h"
 
 namespace lockstep::train {
 namespace {
 
 StepMetrics metrics_of(std::int64_t step) {
-  return {.step = step, .loss = 1.0 / 3 + 1e-17 * static_cast<double>(step), .sent_bytes = {1, 2}, .peak_memory_bytes = {3, 4}};
+  return {.step = step,
+          .loss = 1.0 / 3 + 1e-17 * static_cast<double>(step),
+          .sent_bytes = {1, 2},
+          .peak_memory_bytes = {3, 4}};
 }
 
 TEST(Metrics, NumbersReadBackToTheSameDouble) {
@@ -30,8 +34,23 @@ TEST(Metrics, NumbersReadBackToTheSameDouble) {
 
 TEST(Metrics, EveryFieldHasItsName) {
   const auto json = nlohmann::json::parse(to_json_line(metrics_of(4)));
-  for (const char* name : {"step", "loss", "grad_norm", "lr", "step_tokens", "total_tokens", "tokens_per_second", "step_ms", "data_ms", "forward_ms",
-                           "backward_ms", "exposed_comm_ms", "optimizer_ms", "sent_bytes", "peak_memory_bytes", "loss_scale", "skipped"}) {
+  for (const char* name : {"step",
+                           "loss",
+                           "grad_norm",
+                           "lr",
+                           "step_tokens",
+                           "total_tokens",
+                           "tokens_per_second",
+                           "step_ms",
+                           "data_ms",
+                           "forward_ms",
+                           "backward_ms",
+                           "exposed_comm_ms",
+                           "optimizer_ms",
+                           "sent_bytes",
+                           "peak_memory_bytes",
+                           "loss_scale",
+                           "skipped"}) {
     EXPECT_TRUE(json.contains(name)) << name;
   }
   EXPECT_EQ(json.at("sent_bytes"), nlohmann::json({1, 2}));
@@ -42,14 +61,16 @@ TEST(Metrics, ResumingCutsLaterLinesAndWhatACrashLeft) {
   const auto path = folder / "metrics.jsonl";
   {
     MetricsFile file(path);
-    for (int step = 1; step <= 5; ++step) file.add(metrics_of(step));
+    for (int step = 1; step <= 5; ++step)
+      file.add(metrics_of(step));
   }
   std::ofstream(path, std::ios::app) << R"({"step":6,"lo)";
   cut_metrics(path, 3);
   MetricsFile(path).add(metrics_of(4));
   const auto lines = split(trim(test::read_file(path)), '\n');
   ASSERT_EQ(lines.size(), 4U);
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(nlohmann::json::parse(lines[i]).at("step"), i + 1);
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(nlohmann::json::parse(lines[i]).at("step"), i + 1);
   cut_metrics(folder / "none", 3);  // no file, nothing to cut
 }
 
@@ -71,7 +92,12 @@ TEST(Trace, IsAChromeTraceWithAProcessARank) {
   trace.add("before", "step", "main", Trace::Clock::now(), Trace::Clock::now());
   trace.start();
   const auto begin = Trace::Clock::now();
-  trace.add("layers.0", "forward", "main", begin, begin + std::chrono::microseconds(250), {{"bytes", "12"}});
+  trace.add("layers.0",
+            "forward",
+            "main",
+            begin,
+            begin + std::chrono::microseconds(250),
+            {{"bytes", "12"}});
   trace.stop();
   trace.add("after", "step", "main", begin, begin);
   ASSERT_EQ(trace.spans().size(), 1U);
@@ -79,7 +105,8 @@ TEST(Trace, IsAChromeTraceWithAProcessARank) {
   const auto json = nlohmann::json::parse(chrome_trace({spans, spans}));
   int complete = 0;
   for (const auto& event : json.at("traceEvents")) {
-    if (event.at("ph") != "X") continue;
+    if (event.at("ph") != "X")
+      continue;
     EXPECT_EQ(event.at("pid"), complete++);
     EXPECT_NEAR(event.at("dur").get<double>(), 250, 1e-6);
     EXPECT_EQ(event.at("args").at("bytes"), "12");
@@ -88,8 +115,15 @@ TEST(Trace, IsAChromeTraceWithAProcessARank) {
 }
 
 TEST(RunState, ReadsBackWhatItWrote_CKP_05) {
-  const RunState state{.step = 5, .total_tokens = 99, .seed = 3, .sampler = {.seed = 3, .epoch = 2, .consumed = 40},
-                       .optimizer_steps = {{"w", 4}}, .valid_loss = 0.1, .best = Best{.step = 4, .valid_loss = 0.05}, .tokenizer = "byte", .config = "a = 1\n"};
+  const RunState state{.step = 5,
+                       .total_tokens = 99,
+                       .seed = 3,
+                       .sampler = {.seed = 3, .epoch = 2, .consumed = 40},
+                       .optimizer_steps = {{"w", 4}},
+                       .valid_loss = 0.1,
+                       .best = Best{.step = 4, .valid_loss = 0.05},
+                       .tokenizer = "byte",
+                       .config = "a = 1\n"};
   const RunState back = parse_run_state(to_json(state), "here");
   EXPECT_EQ(back.sampler, state.sampler);
   EXPECT_EQ(back.optimizer_steps, state.optimizer_steps);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli/common/engine.h"
 #include "lockstep/cli/front/commands.h"
-#include "lockstep/cli/front/own_ranks.h"
 
 int main(int argc, char** argv) {
   using namespace lockstep::cli;
   return run_program({.name = "lockstep",
                       .description = "Distributed deep-learning training in C++ on libtorch.",
                       .commands = front_commands(),
-                      .run_elsewhere = run_engine_command},
-                     argc, argv);
+                      .run_elsewhere = exec_engine},
+                     argc,
+                     argv);
 }
