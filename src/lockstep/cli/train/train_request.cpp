@@ -25,7 +25,8 @@ namespace {
 std::optional<std::string> TrainRequest::resume() const {
   if (!resumes)
     return std::nullopt;
-  return resume_words.empty() || resume_words.front().empty() ? "latest" : resume_words.front();
+  const std::string word = resume_words.empty() ? "" : resume_words.front();
+  return word.empty() || word == "{}" ? "latest" : word;  // CLI11's empty value
 }
 
 void add_train_options(CLI::App& app, TrainRequest& request) {
@@ -49,12 +50,13 @@ void add_train_options(CLI::App& app, TrainRequest& request) {
       ->group(values);
   const std::string files = "Files";
   app.add_option("--out", request.out, "run directory (runs/NAME of the file)")->group(files);
-  app.add_option("--resume",
-                 request.resume_words,
-                 "go on: latest (of --out), a run directory or a checkpoint's folder")
-      ->group(files)
-      ->expected(0, 1)
-      ->each([&request](const std::string&) { request.resumes = true; });
+  const CLI::Option* resume =
+      app.add_option("--resume",
+                     request.resume_words,
+                     "go on: latest (of --out), a run directory or a checkpoint's folder")
+          ->group(files)
+          ->expected(0, 1);
+  app.parse_complete_callback([&request, resume] { request.resumes = resume->count() > 0; });
   app.add_option("--metrics",
                  request.metrics,
                  "JSON lines, one a step (metrics.jsonl in the run directory)")
