@@ -137,6 +137,23 @@ TEST(DataParallelFaults, NameAParameterThatIsFrozenOnOneRankOnly) {
   });
 }
 
+TEST(DataParallelFaults, NameTheRankThatLeftAPlainLoopEarlyAndAfterHowManySteps_DDP_08) {
+  const WorldOptions options{.timeout = std::chrono::seconds(5)};
+  run_ranks(2, options, [](World& world) {
+    Scalars model({{"w", 1.0F}});
+    DataParallel ddp(model, world.all());
+    const auto step = [&] {
+      (model["w"] * 6).backward();
+      ddp.zero_grad();
+    };
+    for (int batch = 0; batch < 4; ++batch)
+      step();
+    if (world.rank().value == 0) {
+      expect_names(error_of(step), {"rank 1", "finished 4 steps", "step 5"});
+    }
+  });
+}
+
 TEST(DataParallelFaults, NameTheRankThatDidNotStep) {
   for (const int size : {2, 3}) {
     run_ranks(size, [](World& world) {

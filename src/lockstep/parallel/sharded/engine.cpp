@@ -82,12 +82,25 @@ void Engine::backward_abandoned() {
     reducer_.abandon();
 }
 
-void Engine::end_synchronised(Part part, std::span<const int> times) {
+GlobalMarks Engine::reduce(Part part, std::span<const int> times) {
   const bool marks_known = options_.graph == GraphKind::Static && usage_.steps() > 0;
-  const GlobalMarks marks = reducer_.finish(
-      {.active = part == Part::Active, .counted = local_counted_, .count = local_count_},
-      times,
-      marks_known ? Reducer::Carry::ControlOnly : Reducer::Carry::AllMarks);
+  try {
+    return reducer_.finish(
+        {.active = part == Part::Active, .counted = local_counted_, .count = local_count_},
+        times,
+        marks_known ? Reducer::Carry::ControlOnly : Reducer::Carry::AllMarks);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::Peer)
+      throw;
+    Facts facts = error.facts();
+    facts.problem +=
+        cat("; all ranks finished ", usage_.steps(), " steps, this is step ", usage_.steps() + 1);
+    throw Error(std::move(facts));
+  }
+}
+
+void Engine::end_synchronised(Part part, std::span<const int> times) {
+  const GlobalMarks marks = reduce(part, times);
   divide(marks);
   local_plain_ = local_counted_ = false;
   local_count_ = 0;

@@ -54,6 +54,7 @@ class Engine : private BackwardListener {
   void begin(int first_parameter);
   /// `times`: gradients by parameter in the backward that just ended; empty without one.
   void end_synchronised(Part part, std::span<const int> times);
+  GlobalMarks reduce(Part part, std::span<const int> times);
   void divide(const GlobalMarks& marks);
   void refuse_mixed_counts(int first_parameter);
   void reopen_counted_step();
