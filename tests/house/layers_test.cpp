@@ -58,8 +58,15 @@ const std::map<std::string, std::set<std::string>>& allowed() {
 
 // Whole layers without libtorch; elsewhere the folder pure/ (and cli/front) is.
 bool is_pure(const std::string& path) {
-  for (const char* layer :
-       {"base/", "model/", "mesh/", "config/", "plan/", "launch/", "cli/common/", "cli/front/"}) {
+  for (const char* layer : {"base/",
+                            "model/",
+                            "mesh/",
+                            "config/",
+                            "plan/",
+                            "launch/",
+                            "cli/common/",
+                            "cli/front/",
+                            "cli/train/"}) {
     if (path.starts_with(layer))
       return !path.starts_with("base/torch/");
   }
