@@ -118,7 +118,7 @@ void GroupState::work() {
         run_call(call);
       }
     } catch (...) {
-      fail(our_error(*call));
+      break_at(*call);
       return;
     }
   }
@@ -256,6 +256,20 @@ std::exception_ptr GroupState::our_error(const CallState& call) {
     return std::current_exception();
   } catch (const std::exception& error) {
     return std::make_exception_ptr(Error(diagnose(*this, call, first_line(error.what()))));
+  }
+}
+
+void GroupState::break_at(const CallState& call) {
+  const std::exception_ptr error = our_error(call);
+  fail(error);
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    // Ranks that cannot see it by themselves, such as the other side of a transfer, hear of it.
+    Failure failure = failure_of(job_->rank(), known);
+    failure.operation = cat(name(call), " on ", label_);
+    failure.phase = job_->phase();
+    job_->publish(failure);
   }
 }
 

@@ -96,6 +96,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void begin(const std::shared_ptr<CallState>& call);
   void finish(const std::shared_ptr<CallState>& call);
   std::exception_ptr our_error(const CallState& call);
+  /// Breaks the group with the exception being handled, and publishes it. Call in a catch clause.
+  void break_at(const CallState& call);
 
   void post_transfer(const std::shared_ptr<CallState>& call);
   void finish_transfers(Lane& lane);

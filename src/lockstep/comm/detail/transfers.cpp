@@ -57,7 +57,7 @@ void GroupState::finish_transfers(Lane& lane) {
       }
       posted->transfer->wait();
     } catch (...) {
-      fail(our_error(*call));
+      break_at(*call);
       return;
     }
     finish(call);
