@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "lockstep/base/torch/counting_allocator.h"
 #include "lockstep/cli/engine/commands.h"
 #include "lockstep/cli/train/train_request.h"
 #include "lockstep/config/load.h"
@@ -74,6 +75,7 @@ int train_as(World& world, const TrainRequest& request, const Config& config) {
 }
 
 int run_train(const TrainRequest& request) {
+  install_counting_allocator();
   take_stop_signals();
   const Config config = config_of(request);
   World world = World::from_environment(world_options(config));

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/detail/peak_memory.h"
 
-#include <sys/resource.h>
+#include "lockstep/base/memory.h"
 
 namespace lockstep::train {
 
-std::int64_t peak_memory_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
-}
+std::int64_t peak_memory_bytes() { return memory_report().total.peak_bytes; }
 
 }  // namespace lockstep::train

@@ -5,7 +5,7 @@
 
 namespace lockstep::train {
 
-/// The most memory that this process had resident at once, as the kernel counts it (VmHWM).
+/// The most memory that this process held in tensors and buffers at once, by the ledger of base/memory.h.
 std::int64_t peak_memory_bytes();
 
 }  // namespace lockstep::train
