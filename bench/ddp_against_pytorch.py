@@ -5,7 +5,7 @@ Runs both in turn, prints the losses side by side and, of the rounds, the median
 peak memory of a rank. Ends with status 1 when a loss differs by more than --tolerance.
 
   bench/ddp_against_pytorch.py                       the model `tiny`, 20 steps, 2 ranks
-  bench/ddp_against_pytorch.py --rounds 5 --set model.layers=6 --set model.width=384 --set model.heads=6 --set batch.sequence=256
+  bench/ddp_against_pytorch.py --rounds 5 --layers 6 --width 384 --heads 6 --sequence 256 --batch 16
 """
 
 import argparse
@@ -67,30 +67,41 @@ def main():
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=1, help="alternating rounds; figures are medians")
     parser.add_argument("--tolerance", type=float, default=1e-4, help="largest relative difference of a loss")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="passed on to lockstep train")
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--width", type=int, default=96)
+    parser.add_argument("--heads", type=int, default=12)
+    parser.add_argument("--sequence", type=int, default=96)
+    parser.add_argument("--batch", type=int, default=24, help="sequences of a step, over all ranks")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
 
     with tempfile.TemporaryDirectory(prefix="lockstep-bench-") as folder:
         folder = pathlib.Path(folder)
-        train = [LOCKSTEP, "train", options.config, "-n", options.ranks, "--set", "data.shuffle=false"]
-        for setting in options.set:
-            train += ["--set", setting]
-        train = [str(word) for word in train]
+        settings = {
+            "model.layers": options.layers,
+            "model.width": options.width,
+            "model.heads": options.heads,
+            "model.context": options.sequence,
+            "batch.global": options.batch,
+            "data.shuffle": "false",
+        }
+        train = [str(LOCKSTEP), "train", options.config, "-n", str(options.ranks)]
+        for key, value in settings.items():
+            train += ["--set", f"{key}={value}"]
         timed(train + ["--steps", "0", "--out", str(folder / "start")], "lockstep-engine")
         config = tomllib.loads((folder / "start" / "config.toml").read_text())
-        weights = json.loads(subprocess.run(train + ["--print-config", "--json"], capture_output=True, text=True, check=True).stdout)
         spec = {
-            **{key: weights["model"][key] for key in ("layers", "width", "heads", "context", "vocab")},
+            "layers": options.layers,
+            "width": options.width,
+            "heads": options.heads,
+            "context": options.sequence,
+            "vocab": 256,
             "checkpoint": str(folder / "start" / "checkpoints" / "step-000000"),
-            "tokens": config["data"]["train"] if isinstance(config["data"]["train"], str) else config["data"]["train"][0],
+            "tokens": str(pathlib.Path(config["data"]["train"][0]).resolve()),
             "token_offset": TOKEN_HEADER_BYTES,
-            "sequence": weights["batch"]["sequence"],
-            "global_batch": weights["batch"]["global"],
-            "lr": config["optimizer"]["lr"],
-            "betas": config["optimizer"]["betas"],
-            "eps": config["optimizer"]["eps"],
-            "weight_decay": config["optimizer"]["weight_decay"],
+            "sequence": options.sequence,
+            "global_batch": options.batch,
+            **{key: config["optimizer"][key] for key in ("lr", "betas", "eps", "weight_decay")},
             "steps": options.steps,
             "result": str(folder / "peer.json"),
         }

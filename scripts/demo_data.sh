@@ -7,4 +7,4 @@ mkdir -p data
 text=$(mktemp data/kjv-XXXXXX.txt)
 trap 'rm -f "$text"' EXIT
 bible -f gen1:1-rev22:21 > "$text"
-build/lockstep data prepare "$text" --tokenizer byte --out data/demo
+build/lockstep data prepare "$text" --tokenizer byte --valid-fraction 0.02 --out data/demo

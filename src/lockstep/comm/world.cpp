@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/base/env.h"
 #include "lockstep/base/text.h"
 #include "lockstep/comm/detail/agreement.h"
 #include "lockstep/comm/detail/world_state.h"
@@ -25,6 +26,9 @@ std::shared_ptr<comm::Job> make_job(const RankIdentity& identity, const WorldOpt
   auto job = std::make_shared<comm::Job>();
   job->identity = identity;
   job->timeout = options.timeout;
+  // `lockstep run --rdzv-conf timeout=` governs only how long the ranks wait for each other.
+  const auto meeting = env_int("LOCKSTEP_RENDEZVOUS_TIMEOUT_SECONDS");
+  job->join_timeout = meeting ? std::chrono::seconds(*meeting) : options.timeout;
   return job;
 }
 

@@ -35,7 +35,7 @@ void add_train_options(CLI::App& app, TrainRequest& request) {
   app.add_option("-n,--nproc-per-node", request.ranks, "ranks to start here: N or auto")
       ->group(size)
       ->capture_default_str();
-  app.add_option("--steps", request.steps, "stop after step N in all, resumed or not")->group(size);
+  app.add_option("--steps", request.steps, "stop after step N in all, resumed or not; 0 only saves the starting weights")->group(size);
   const std::string values = "Values";
   app.add_option("--set", request.sets, "section.key=value over the file; may be given again")
       ->group(values)
@@ -96,12 +96,12 @@ Config config_of(const TrainRequest& request) {
   if (request.reproducible)
     not_built("--reproducible",
               "Leave it out; the same number of ranks gives the same bits as it is");
-  if (request.steps && *request.steps < 1) {
+  if (request.steps && *request.steps < 0) {
     throw Error({.fault = Fault::Usage,
                  .where = {.subject = "--steps"},
-                 .problem = "at least one step",
+                 .problem = "a number of steps cannot be negative",
                  .found = cat(*request.steps),
-                 .next = "Give a number from 1"});
+                 .next = "Give a number from 0"});
   }
   Config config = load_config(request.config, request.sets);
   if (request.seed)

@@ -33,7 +33,8 @@ class Job {
   using Milliseconds = std::chrono::milliseconds;
 
   RankIdentity identity;
-  Milliseconds timeout{};
+  Milliseconds timeout{};       ///< of every wait once the ranks have met
+  Milliseconds join_timeout{};  ///< of meeting: connecting to the table, waiting for all ranks
   std::string host;           ///< address of this machine that peers reach
   bool serves_store = false;  ///< this process holds the job's table
   std::atomic<bool> found_late_rank =

@@ -103,7 +103,7 @@ Error not_all_came(Job& job, const std::vector<std::string>& missing) {
   return Error({.fault = Fault::Peer,
                 .where = {.rank = job.rank()},
                 .problem = cat("after ",
-                               human_seconds(std::chrono::duration<double>(job.timeout).count()),
+                               human_seconds(std::chrono::duration<double>(job.join_timeout).count()),
                                " only ",
                                job.size() - static_cast<int>(missing.size()),
                                " of ",
@@ -149,8 +149,8 @@ void open_stores(Job& job) {
   const StoreAddress address{.host = identity.master_address, .port = identity.master_port};
   const std::string prefix = cat("lockstep/", identity.attempt, "/");
   job.serves_store = identity.rank == 0 && !identity.agent_store;
-  job.store = job.serves_store ? serve_store(address, prefix, job.timeout)
-                               : connect_store(address, prefix, job.timeout);
+  job.store = job.serves_store ? serve_store(address, prefix, job.join_timeout)
+                               : connect_store(address, prefix, job.join_timeout);
   job.watch_store = job.store->connect_again();
 }
 
@@ -169,7 +169,7 @@ void join(Job& job) {
     if (const auto failure = job.first_failure(*job.store)) {
       throw Error(consequence_of(*failure, {.rank = job.rank()}));
     }
-    if (now - start > job.timeout)
+    if (now - start > job.join_timeout)
       throw not_all_came(job, missing_ranks(job));
     if (now > next_report) {
       next_report = now + kReportEvery;
