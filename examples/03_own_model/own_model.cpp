@@ -53,7 +53,7 @@ double train(lockstep::World& world, const std::string& file, Net& net) {
   auto optimizer =
       lockstep::optim::make_optimizer(parallel, {.name = "adamw", .lr = 3e-3, .clip = 1});
   lockstep::optim::LrSchedule schedule(
-      {.name = "cosine", .base = 3e-3, .warmup = 5, .steps = kSteps});
+      {.name = "cosine", .base = 3e-3, .steps = kSteps, .warmup = 5});
 
   double mean = 0;
   for (int step = 1; step <= kSteps; ++step) {

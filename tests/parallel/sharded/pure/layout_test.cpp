@@ -71,6 +71,24 @@ TEST(GradientPlan, LaunchesFewReductionsUnderTheCap_PRF_02) {
       << "tiny models pay one latency only";
 }
 
+TEST(GradientPlan, CutsASmallModelInTwoSoThatOneHalfIsHiddenWhateverTheSizes) {
+  const std::vector<std::vector<std::int64_t>> models = {
+      {24576, 9216, 96, 96, 27648, 288, 9216, 96, 96, 96, 36864, 384, 36864, 96, 24576, 96, 96},
+      {100'000, 1, 1},
+      {1, 1, 100'000},
+      {7, 30'000, 30'000, 30'000}};
+  for (const auto& sizes : models) {
+    const GradientPlan plan = plan_gradients(of_sizes(sizes), {});
+    ASSERT_EQ(plan.buckets.size(), 2U);
+    std::size_t members = 0;
+    for (const Bucket& bucket : plan.buckets) {
+      EXPECT_FALSE(bucket.parameters.empty());
+      members += bucket.parameters.size();
+    }
+    EXPECT_EQ(members, sizes.size());
+  }
+}
+
 TEST(GradientPlan, KeepsMarksOutOfTypesThatCannotCount) {
   std::vector<PlannedParameter> parameters = of_sizes({5, 6});
   parameters[0] = {.elements = 5, .type = 1, .element_bytes = 2, .exact_counts = false};

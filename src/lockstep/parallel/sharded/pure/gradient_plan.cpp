@@ -44,6 +44,25 @@ std::vector<std::vector<int>> fill(std::span<const PlannedParameter> parameters,
   return closed;
 }
 
+/// One bucket cut in two near half of its bytes, so that the first can go while backward makes the
+/// second; left whole where it is too small for that to pay.
+std::vector<std::vector<int>> halves(std::span<const PlannedParameter> parameters,
+                                     std::vector<int> members) {
+  const auto bytes_of = [&](int index) {
+    return padded_bytes(parameters[static_cast<std::size_t>(index)]);
+  };
+  std::int64_t total = 0;
+  for (const int member : members)
+    total += bytes_of(member);
+  if (members.size() < 2 || total < kSplitFloorBytes)
+    return {std::move(members)};
+  std::size_t cut = 0;
+  for (std::int64_t bytes = 0; cut + 1 < members.size() && 2 * bytes < total; ++cut)
+    bytes += bytes_of(members[cut]);
+  const auto middle = members.begin() + static_cast<std::ptrdiff_t>(cut);
+  return {std::vector<int>(members.begin(), middle), std::vector<int>(middle, members.end())};
+}
+
 }  // namespace
 
 std::int64_t padded(std::int64_t elements, int element_bytes) {
@@ -56,16 +75,8 @@ GradientPlan plan_gradients(std::span<const PlannedParameter> parameters,
   GradientPlan plan;
   plan.places.resize(parameters.size());
   std::vector<std::vector<int>> filled = fill(parameters, limits.bucket_bytes);
-  if (filled.size() == 1 && filled.front().size() > 1) {
-    std::int64_t total = 0;
-    for (const PlannedParameter& parameter : parameters)
-      total += padded_bytes(parameter);
-    if (total >= kSplitFloorBytes) {
-      auto halves = fill(parameters, total / 2 + kAlignmentBytes);
-      if (halves.size() == 2)
-        filled = std::move(halves);
-    }
-  }
+  if (filled.size() == 1)
+    filled = halves(parameters, std::move(filled.front()));
 
   std::map<int, int> flat_of_type;
   for (const PlannedParameter& parameter : parameters) {
