@@ -205,6 +205,44 @@ TEST(DataParallelFaults, LeaveTheEngineUsableAfterAnErrorInEveryRanksBackward) {
   });
 }
 
+TEST(DataParallelFaults, LeaveNothingOfABackwardThatThrewAfterBucketsHadLeft) {
+  run_ranks(3, [](World& world) {
+    at::manual_seed(3);
+    Layers model({"A", "B", "C"}, 4), alone({"A", "B", "C"}, 4);
+    copy_values(model, alone);
+    DataParallel ddp(model, world.all(), {.bucket_bytes = 90});
+    copy_values(model, alone);
+    const auto input = [](int rank, int step) {
+      return at::arange(8, at::kFloat).view({2, 4}) * (rank + 1) + step;
+    };
+    const Body throws = [](const at::Tensor& in) {
+      if (at::GradMode::is_enabled())
+        throw std::runtime_error("out of memory");
+      return in * 1;
+    };
+    for (int step = 0; step < 4; ++step) {
+      const at::Tensor mine = input(world.rank().value, step);
+      if (step % 2 == 1) {
+        const at::Tensor half = recompute(throws, model.layer("A")->forward(mine));
+        const at::Tensor rest = model.layer("C")->forward(model.layer("B")->forward(half));
+        EXPECT_ANY_THROW(rest.pow(2).sum().backward());
+        EXPECT_FALSE(model.layer("A")->weight.grad().defined()) << "the step before's came back";
+        ddp.zero_grad();
+      }
+      model.forward(mine).pow(2).sum().backward();
+      alone.zero_grad();
+      for (int rank = 0; rank < world.size(); ++rank)
+        (alone.forward(input(rank, step)).pow(2).sum() / world.size()).backward();
+      for (const auto& item : alone.named_parameters()) {
+        const at::Tensor found = model.named_parameters()[item.key()].grad();
+        ASSERT_TRUE(found.defined()) << item.key();
+        EXPECT_TRUE(at::allclose(found, item.value().grad(), 1e-5, 1e-5)) << item.key() << " step " << step;
+      }
+      ddp.zero_grad();
+    }
+  });
+}
+
 TEST(DataParallelCost, OfMarksIsTwoElementsAParameterAndNoCollective_DDP_14) {
   run_ranks(2, [](World& world) {
     std::int64_t bytes[2], calls[2];

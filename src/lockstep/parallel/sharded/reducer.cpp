@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 
 #include <ATen/ATen.h>
 
@@ -51,6 +52,7 @@ void Reducer::begin() {
   next_ = 0;
   pending_.clear();
   std::ranges::fill(late_, 0);
+  std::ranges::fill(used_, 0);
   missing_.assign(buffers_->plan().buckets.size(), 0);
   for (std::size_t bucket = 0; bucket < missing_.size(); ++bucket) {
     for (const int parameter : buffers_->members(static_cast<int>(bucket))) {
@@ -263,6 +265,13 @@ void Reducer::refuse_partly_frozen(const GlobalMarks& marks) const {
 }
 
 void Reducer::abandon() {
+  // What travels still writes into the buffers. It ends everywhere or tells here why it cannot: the error of backward itself is
+  // on its way already.
+  try {
+    wait();
+  } catch (const std::exception&) {
+    pending_.clear();
+  }
   for (int parameter = 0; parameter < table_.size(); ++parameter) {
     const at::Tensor& tensor = table_.tensor(parameter);
     if (buffers_->holds(parameter) && !tensor.grad().defined() && used_[as_size(parameter)])
