@@ -111,7 +111,66 @@ TEST(RunTeardown, RanksThatDoNotStopAreKilledAfterTheShutdownTimeout) {
   const Finished finished = job.wait(seconds(6));
   EXPECT_EQ(finished.status, 143);
   EXPECT_LT(finished.seconds, 5);
+  EXPECT_THAT(finished.err, HasSubstr("ranks 0 1 did not stop within 0.5 s of SIGTERM: killed"));
   EXPECT_THAT(marked.left_after(seconds(1)), IsEmpty());
+}
+
+TEST(RunTeardown, RankThatJoinedAndIsKilledBeforeItSavedIsToldAndCounts) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    Running job(run_ranks_command({"-n", "3", "--shutdown-timeout", "0.5"},
+                                  {"join",
+                                   "phase:step 4",
+                                   "1@ignore:15",
+                                   "barrier:up",
+                                   "print:ready",
+                                   "sleep:60000"}));
+    ASSERT_TRUE(job.wait_for("[1] ready", seconds(10)));
+    job.signal(signal);
+    const Finished finished = job.wait(seconds(6));
+    EXPECT_EQ(finished.status, signal == SIGINT ? 130 : 137);
+    EXPECT_THAT(finished.err, HasSubstr("rank 1 did not stop within 0.5 s of SIGTERM: killed"));
+    EXPECT_THAT(finished.err, HasSubstr("what these ranks had not saved is lost"));
+    EXPECT_THAT(finished.err, testing::ContainsRegex("rank 1 \\(pid [0-9]+\\): killed by SIGKILL, in phase step 4"));
+  }
+}
+
+TEST(RunTeardown, RanksThatFinishedWhenTheyWereAskedToLeaveAreNotReported) {
+  Running job(run_ranks_command({"-n", "2"}, {"join", "finish", "print:ready", "sleep:60000"}));
+  ASSERT_TRUE(job.wait_for("[0] ready", seconds(10)));
+  ASSERT_TRUE(job.wait_for("[1] ready", seconds(10)));
+  job.signal(SIGTERM);
+  const Finished finished = job.wait(seconds(6));
+  EXPECT_EQ(finished.status, 143);
+  EXPECT_THAT(finished.err, testing::Not(HasSubstr("lost")));
+}
+
+TEST(RunTeardown, FailureBeforeTheSignalIsToldAllTheSame) {
+  Running job(run_ranks_command(
+      {"-n", "2"},
+      {"join", "1@ignore:15", "barrier:up", "0@raise:9", "sleep:300", "print:alone", "sleep:60000"}));
+  ASSERT_TRUE(job.wait_for("[1] alone", seconds(10)));
+  job.signal(SIGTERM);
+  job.signal(SIGINT);
+  const Finished finished = job.wait(seconds(12));
+  EXPECT_EQ(finished.status, 137);
+  EXPECT_THAT(finished.err, HasSubstr("First failure: rank 0 "));
+}
+
+TEST(RunTeardown, TwoSignalsInAMomentAreOneWish) {
+  Running job({.words = {program("lockstep").string(),
+                         "run",
+                         "--",
+                         "sh",
+                         "-c",
+                         "trap 'sleep 0.5; echo saved; exit 143' TERM; echo ready; "
+                         "while :; do sleep 0.05; done"}});
+  ASSERT_TRUE(job.wait_for("[0] ready", seconds(10)));
+  job.signal(SIGTERM);
+  ASSERT_TRUE(job.wait_for("SIGTERM", seconds(10)));
+  job.signal(SIGTERM);
+  const Finished finished = job.wait(seconds(10));
+  EXPECT_EQ(finished.status, 143);
+  EXPECT_THAT(finished.out, HasSubstr("saved"));
 }
 
 TEST(RunTeardown, TerminateAndUser1ReachTheRanksAsSaveAndLeave) {

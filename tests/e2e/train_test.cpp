@@ -186,6 +186,29 @@ TEST_F(Train, SavesAndLeavesWhenItIsTerminated) {
   EXPECT_EQ(resumed.status, 0) << resumed.out << resumed.err;
 }
 
+TEST_F(Train, SavesWhenEveryProcessOfTheJobIsTerminatedAtOnce) {
+  Command job = command(2, "a", {"--set", "train.steps=100000"});
+  job.environment["LOCKSTEP_TEST_JOB"] = folder_.path().string();
+  Running run(job);
+  ASSERT_TRUE(run.wait_for("step 4/100000", std::chrono::seconds(40))) << run.printed();
+  for (const pid_t process : processes_with("LOCKSTEP_TEST_JOB", folder_.path().string()))
+    ::kill(process, SIGTERM);
+  const Finished ended = run.wait(std::chrono::seconds(20));
+  EXPECT_EQ(ended.status, 143) << ended.out << ended.err;
+  EXPECT_THAT(fs::read_symlink(folder_ / "a" / "latest").string(),
+              HasSubstr(cat(metrics("a").back().at("step").get<int>())));
+}
+
+TEST_F(Train, KilledBeforeItCouldSaveIsNotACleanLeave) {
+  Running run(command(2, "a", {"--set", "train.steps=100000", "--shutdown-timeout", "0"}));
+  ASSERT_TRUE(run.wait_for("step 4/100000", std::chrono::seconds(40))) << run.printed();
+  ::kill(run.pid(), SIGTERM);
+  const Finished ended = run.wait(std::chrono::seconds(20));
+  EXPECT_EQ(ended.status, 137) << ended.out << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("what these ranks had not saved is lost"));
+  EXPECT_TRUE(fs::exists(folder_ / "a" / "failure.json"));
+}
+
 TEST_F(Train, AKillAtARandomMomentLeavesACheckpointThatLoads_CKP_04) {
   for (int round = 0; round < 3; ++round) {
     const std::string out = cat("killed", round);

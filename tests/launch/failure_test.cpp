@@ -55,6 +55,21 @@ TEST(Failure, ZeroAfterJoiningWithoutFinishingIsAFailureThatIsNotZero_LAU_17) {
   EXPECT_FALSE(failed(end));
 }
 
+TEST(Failure, RanksThatJoinedAndDidNotFinishAreTheUnfinishedOnes) {
+  std::vector<RankEnd> ends = {ended(0, 0, 143), ended(1, 1, 0), ended(2, 2, 143), ended(3, 3, 0)};
+  ends[0].joined = ends[1].joined = ends[2].joined = true;
+  ends[0].finished = true;
+  ends[1].signal = SIGKILL;
+  ends[1].phase = "save";
+  const auto lost = unfinished(ends);
+  EXPECT_EQ(lost, (std::vector<std::size_t>{1, 2}));
+  const std::string text = unfinished_report(ends, lost, SIGTERM);
+  EXPECT_THAT(text, HasSubstr("SIGTERM ended the job"));
+  EXPECT_THAT(text, HasSubstr("rank 1 (pid 101): killed by SIGKILL, in phase save\n"));
+  EXPECT_THAT(text, HasSubstr("rank 2 (pid 102): exit status 143\n"));
+  EXPECT_THAT(text, Not(HasSubstr("rank 0")));
+}
+
 TEST(Failure, StatusIsTheRanksOwnOr128AndTheSignal) {
   RankEnd end = ended(0, 0, 42);
   EXPECT_EQ(job_status(end), 42);

@@ -24,6 +24,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kGrace{1000};      // for ranks that joined to fail by themselves
 constexpr milliseconds kAfterKill{3000};  // until processes that SIGKILL does not end are given up
 constexpr milliseconds kLook{20};
+constexpr milliseconds kSameStop{1000};  // a second signal within it belongs to the first
 constexpr milliseconds kDrain{500};  // for output that a process outside the job's reach holds open
 
 // A Python program's exception, as torch.distributed.elastic's @record leaves it.
@@ -178,14 +179,20 @@ void Attempt::take_signals() {
     if (signal == SIGCHLD)
       continue;  // take_exits looks at every rank
     const bool again = result_.interrupt != 0;
-    if (!again)
+    if (!again) {
       result_.interrupt = signal == SIGUSR1 ? SIGTERM : signal;
+      result_.failed_before_interrupt = stage_ != Stage::Running;
+      interrupted_at_ = Clock::now();
+    }
     if (stage_ == Stage::Running || (!again && stage_ == Stage::Grace)) {
       job_.console.say(cat(
           "lockstep: ", signal_name(signal), ": stopping the ranks; a second signal kills them"));
-      stop_by_ = Clock::now() + job_.options.shutdown_timeout;
+      stop_within(stage_ == Stage::Running ? job_.options.leave_timeout
+                                           : job_.options.shutdown_timeout);
       stop_ranks();
-    } else if (again) {
+    } else if (again && (signal == SIGINT || Clock::now() >= interrupted_at_ + kSameStop)) {
+      // timeout, scancel and the like signal a process and its group: that is one wish, not two.
+      killed_by_wish_ = true;
       kill_ranks();
     }
   }
@@ -238,16 +245,21 @@ void Attempt::take_exits() {
   if (job_.store != nullptr && result_.store_problem.empty() && stage_ == Stage::Running) {
     result_.store_problem = job_.store->problem();
     if (!result_.store_problem.empty()) {
-      stop_by_ = Clock::now() + job_.options.shutdown_timeout;
+      stop_within(job_.options.shutdown_timeout);
       stop_ranks();
     }
   }
 }
 
 void Attempt::failure_seen(const Worker& worker) {
+  if (stage_ == Stage::Stopping && worker.end.joined && !worker.end.finished &&
+      Clock::now() + job_.options.shutdown_timeout < stop_by_) {
+    stop_within(job_.options.shutdown_timeout);  // the others have nobody to save with
+    next_ = stop_by_;
+  }
   if (stage_ != Stage::Running)
     return;
-  stop_by_ = Clock::now() + job_.options.shutdown_timeout;
+  stop_within(job_.options.shutdown_timeout);
   const bool others_joined =
       std::any_of(workers_.begin(), workers_.end(), [&](const Worker& other) {
         return &other != &worker && other.running && other.end.joined;
@@ -272,6 +284,11 @@ void Attempt::take_output() {
   }
 }
 
+void Attempt::stop_within(milliseconds timeout) {
+  stop_timeout_ = timeout;
+  stop_by_ = Clock::now() + timeout;
+}
+
 void Attempt::stop_ranks() {
   stage_ = Stage::Stopping;
   next_ = stop_by_;
@@ -291,12 +308,15 @@ void Attempt::kill_ranks() {
     worker.end.stopped = true;
     late.push_back(worker.end.rank);
   }
-  if (!late.empty() && stage_ == Stage::Stopping && result_.interrupt == 0) {
+  if (!late.empty() && stage_ == Stage::Stopping) {
     job_.console.say(cat("lockstep: ",
                          ranks_text(late),
-                         " did not stop within ",
-                         job_.options.shutdown_timeout.count() / 1000,
-                         " s of SIGTERM: killed"));
+                         " did not stop ",
+                         killed_by_wish_ ? "before the second signal"
+                                         : cat("within ",
+                                               static_cast<double>(stop_timeout_.count()) / 1000,
+                                               " s of SIGTERM"),
+                         ": killed"));
   }
   const JobProcesses job = processes();
   for (const pid_t group : job.groups)
@@ -312,7 +332,7 @@ void Attempt::advance() {
   if (stage_ != Stage::Leftovers && !any_running()) {
     const bool killing = stage_ == Stage::Killing;
     if (stage_ == Stage::Running)
-      stop_by_ = now + job_.options.shutdown_timeout;
+      stop_within(job_.options.shutdown_timeout);
     if (killing)
       stop_by_ = now;
     stage_ = Stage::Leftovers;

@@ -34,6 +34,7 @@ struct Job {
 struct AttemptResult {
   std::vector<RankEnd> ends;
   int interrupt = 0;          ///< the signal that the launcher got, 0: none
+  bool failed_before_interrupt = false;  ///< the ranks were being stopped because of a failure
   std::string store_problem;  ///< the store ended under the ranks
   std::vector<pid_t> unkillable;
 };
@@ -42,7 +43,8 @@ struct AttemptResult {
 ///
 /// A failed rank starts the end: ranks that joined get a second to fail by themselves, with their own message; then SIGTERM to
 /// every rank's process group; at `shutdown_timeout` after the failure SIGKILL. A signal to the launcher is SIGTERM to the
-/// ranks, a second one SIGKILL.
+/// ranks and SIGKILL at `leave_timeout`, a second signal SIGKILL at once; other than Ctrl-C it counts as a second one only
+/// after a second.
 class Attempt {
  public:
   Attempt(Job& job, int number);
@@ -79,6 +81,7 @@ class Attempt {
   void take_output();
   void failure_seen(const Worker& worker);
   void advance();
+  void stop_within(std::chrono::milliseconds timeout);
   void stop_ranks();
   void kill_ranks();
   void look_for_leftovers();
@@ -91,6 +94,9 @@ class Attempt {
   Stage stage_ = Stage::Running;
   Clock::time_point next_{};     ///< when the stage must be looked at again
   Clock::time_point stop_by_{};  ///< SIGKILL from then on
+  std::chrono::milliseconds stop_timeout_{};
+  Clock::time_point interrupted_at_{};
+  bool killed_by_wish_ = false;
   int order_ = 0;
   AttemptResult result_;
   bool leftovers_asked_ = false;

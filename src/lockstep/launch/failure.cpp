@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/launch/failure.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 
@@ -12,6 +13,8 @@
 namespace lockstep::launch {
 
 namespace {
+
+constexpr std::size_t kMostShown = 16;
 
 bool blames_another(const RankEnd& end) {
   return end.consequence || (end.signal == 0 && end.status == static_cast<int>(Fault::Peer));
@@ -119,6 +122,34 @@ std::optional<std::size_t> first_failure(std::span<const RankEnd> ends) {
   return first;
 }
 
+std::vector<std::size_t> unfinished(std::span<const RankEnd> ends) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i].joined && !ends[i].finished)
+      found.push_back(i);
+  }
+  return found;
+}
+
+std::string unfinished_report(std::span<const RankEnd> ends,
+                              std::span<const std::size_t> unfinished,
+                              int interrupt) {
+  std::string text = cat("lockstep: ",
+                         signal_name(interrupt),
+                         " ended the job before it had finished; what these ranks had not saved is "
+                         "lost:\n");
+  const std::size_t shown = std::min(unfinished.size(), kMostShown);
+  for (const std::size_t i : unfinished.first(shown)) {
+    const RankEnd& end = ends[i];
+    text += cat("    rank ", end.rank, " (pid ", end.pid, "): ", how_it_ended(end));
+    text += cat(end.phase.empty() ? "" : ", in phase ", end.phase);
+    text += cat(end.error.empty() ? "" : ": ", first_line(end.error), "\n");
+  }
+  if (shown < unfinished.size())
+    text += cat("    and ", unfinished.size() - shown, " more\n");
+  return text;
+}
+
 int job_status(const RankEnd& end) {
   if (end.signal != 0)
     return 128 + end.signal;
@@ -149,14 +180,13 @@ std::string failure_report(std::span<const RankEnd> ends,
   text += lines_block("last lines of its output", root.output_lines);
   if (ends.size() < 2)
     return text;
-  constexpr std::size_t kMost = 16;
   text += "  the other ranks, as consequences:\n";
   std::size_t shown = 0;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     if (i == first)
       continue;
-    if (++shown > kMost) {
-      text += cat("    and ", ends.size() - 1 - kMost, " more\n");
+    if (++shown > kMostShown) {
+      text += cat("    and ", ends.size() - 1 - kMostShown, " more\n");
       break;
     }
     text += cat("    ", consequence_line(ends[i]), "\n");

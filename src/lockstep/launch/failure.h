@@ -42,6 +42,14 @@ std::string signal_name(int signal);
 /// with the status of Peer. Ranks that the launcher had asked to stop are no cause, unless they had told their failure before.
 std::optional<std::size_t> first_failure(std::span<const RankEnd> ends);
 
+/// Ranks that joined and ended before they had finished: what they had not saved is lost.
+std::vector<std::size_t> unfinished(std::span<const RankEnd> ends);
+
+/// The text for people when a signal ended the job under such ranks.
+std::string unfinished_report(std::span<const RankEnd> ends,
+                              std::span<const std::size_t> unfinished,
+                              int interrupt);
+
 /// The job's status: the rank's own, 128 + signal, 1 where it left with 0.
 int job_status(const RankEnd& end);
 

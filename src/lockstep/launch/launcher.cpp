@@ -113,35 +113,53 @@ std::string unkillable_text(const std::vector<pid_t>& pids) {
       cut_list(texts, 20));
 }
 
-// The first failure told, and the status of the job; 0 when there was none.
+int tell_failure(Job& job, const AttemptResult& result, std::size_t first, int attempt) {
+  job.console.say(failure_report(result.ends, first, host_name(), attempt));
+  write_failure_file(
+      job.options, failure_json(result.ends, first, host_name(), attempt), job.console);
+  return job_status(result.ends[first]);
+}
+
+int status_of_unfinished(const AttemptResult& result, const std::vector<std::size_t>& lost) {
+  for (const std::size_t rank : lost) {
+    const RankEnd& end = result.ends[rank];
+    if (end.signal != SIGTERM && end.status != 128 + SIGTERM && !end.consequence)
+      return job_status(end);
+  }
+  return 128 + result.interrupt;
+}
+
+// The status after a signal: 128 + its number when the ranks left as asked. What was lost must not look like that.
+int judge_interrupted(Job& job, const AttemptResult& result, int attempt) {
+  const auto first = first_failure(result.ends);
+  const bool told = first && !result.ends[*first].fault.empty() && !result.ends[*first].consequence;
+  int status = 128 + result.interrupt;
+  if (first && (told || result.failed_before_interrupt)) {
+    status = tell_failure(job, result, *first, attempt);
+  } else if (const auto lost = unfinished(result.ends); !lost.empty()) {
+    job.console.say(unfinished_report(result.ends, lost, result.interrupt));
+    write_failure_file(job.options,
+                       failure_json(result.ends, lost.front(), host_name(), attempt),
+                       job.console);
+    status = status_of_unfinished(result, lost);
+  }
+  return result.interrupt == SIGINT ? 128 + SIGINT : status;
+}
+
+// Tells the first failure. Returns the status of the job; 0 when there was none.
 int judge(Job& job, const AttemptResult& result, int attempt) {
   if (!result.unkillable.empty())
     job.console.say(unkillable_text(result.unkillable));
-  const auto first = first_failure(result.ends);
-  if (result.interrupt != 0) {
-    // Told failures count also now: a checkpoint that could not be written must not look like a clean leave.
-    const bool told =
-        first && !result.ends[*first].fault.empty() && !result.ends[*first].consequence;
-    if (told && result.interrupt != SIGINT) {
-      job.console.say(failure_report(result.ends, *first, host_name(), attempt));
-      write_failure_file(
-          job.options, failure_json(result.ends, *first, host_name(), attempt), job.console);
-      return job_status(result.ends[*first]);
-    }
-    return 128 + result.interrupt;
-  }
+  if (result.interrupt != 0)
+    return judge_interrupted(job, result, attempt);
   if (!result.store_problem.empty()) {
     job.console.say(cat("lockstep: the store process ended under the ranks: ",
                         result.store_problem,
                         "\n  Check that lockstep-engine runs: lockstep-engine --version"));
     return static_cast<int>(Fault::Environment);
   }
-  if (!first)
-    return 0;
-  job.console.say(failure_report(result.ends, *first, host_name(), attempt));
-  write_failure_file(
-      job.options, failure_json(result.ends, *first, host_name(), attempt), job.console);
-  return job_status(result.ends[*first]);
+  const auto first = first_failure(result.ends);
+  return first ? tell_failure(job, result, *first, attempt) : 0;
 }
 
 int run_attempts(Job& job) {

@@ -32,7 +32,9 @@ struct Options {
 
   int max_restarts = 0;  ///< of the whole group
   std::chrono::milliseconds shutdown_timeout =
-      std::chrono::seconds(8);  ///< from SIGTERM, or the failure, to SIGKILL
+      std::chrono::seconds(8);  ///< from a failure to SIGKILL
+  std::chrono::milliseconds leave_timeout =
+      std::chrono::seconds(8);  ///< from a signal to the launcher to SIGKILL: a step and a save
 
   std::filesystem::path log_dir;  ///< empty: no files
   StreamChoice redirects;         ///< not to the terminal

@@ -241,6 +241,7 @@ Options options_of(const Request& request, const Machine& machine) {
   }
   options.shutdown_timeout =
       std::chrono::milliseconds(std::llround(request.shutdown_timeout_seconds * 1000));
+  options.leave_timeout = options.shutdown_timeout;
   options.log_dir = request.log_dir;
   if (!request.redirects.empty())
     options.redirects = parse_streams(request.redirects, "--redirects");

@@ -48,6 +48,9 @@ Bound bound_address(int fd) {
 // outlives every rank.
 int serve(int fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // A signal to every process of the job asks the ranks to save, and they need the store for that.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1})
+    ::signal(signal, SIG_IGN);
   c10d::TCPStoreOptions options;
   const Bound bound = bound_address(fd);
   options.port = bound.port;

@@ -2,7 +2,9 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <memory>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -21,12 +23,22 @@ namespace {
 
 constexpr int kStoppedStatus = 128 + SIGTERM;
 
+constexpr std::int64_t kSameStopMs = 1000;
+
 // A signal handler can reach nothing but a global.
 std::atomic<int> stop_signals{0};
+std::atomic<std::int64_t> first_stop_ms{0};
 
+// systemctl stop and scancel signal every process, and the launcher forwards what it got: what comes within a second is the same
+// wish to save and leave. A later signal ends the rank at once.
 extern "C" void note_stop_signal(int) {
-  if (stop_signals.fetch_add(1) > 0)
-    _exit(kStoppedStatus);  // the second one: at once
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  const std::int64_t now_ms = std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1000000 + 1;
+  std::int64_t first_ms = 0;
+  if (!first_stop_ms.compare_exchange_strong(first_ms, now_ms) && now_ms - first_ms >= kSameStopMs)
+    _exit(kStoppedStatus);
+  stop_signals.store(1);
 }
 
 void take_stop_signals() {

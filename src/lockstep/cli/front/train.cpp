@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <unistd.h>
@@ -29,10 +30,13 @@ int be_a_rank(const TrainRequest& request) {
 int start_ranks(const TrainRequest& request) {
   launch::Request job;
   job.ranks = request.ranks;
+  job.shutdown_timeout_seconds = request.shutdown_timeout_seconds;
   job.program = {engine_program().string(), "train"};
   const auto words = words_of(request);
   job.program.insert(job.program.end(), words.begin(), words.end());
   launch::Options options = launch::options_of(job, launch::this_machine());
+  // After a failure there is nothing to save.
+  options.shutdown_timeout = std::min(options.shutdown_timeout, launch::Options{}.shutdown_timeout);
 
   const Config config = config_of(request);
   if (request.print_config) {

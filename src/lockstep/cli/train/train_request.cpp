@@ -48,6 +48,11 @@ void add_train_options(CLI::App& app, TrainRequest& request) {
       ->group(values);
   app.add_flag("--print-config", request.print_config, "print the effective configuration and stop")
       ->group(values);
+  app.add_option("--shutdown-timeout",
+                 request.shutdown_timeout_seconds,
+                 "seconds from Ctrl-C or SIGTERM to SIGKILL, for a step and a save")
+      ->group(size)
+      ->capture_default_str();
   const std::string files = "Files";
   app.add_option("--out", request.out, "run directory (runs/NAME of the file)")->group(files);
   const CLI::Option* resume =
