@@ -51,15 +51,15 @@ TEST(Package, AddSubdirectoryGivesTheSameTargets) {
                  " lockstep)\n"
                  "add_executable(mine mine.cpp)\n"
                  "target_link_libraries(mine PRIVATE lockstep::base)\n"
-                 "add_executable(all all.cpp)\n"
-                 "target_link_libraries(all PRIVATE lockstep::lockstep)\n"));
+                 "add_executable(everything all.cpp)\n"
+                 "target_link_libraries(everything PRIVATE lockstep::lockstep)\n"));
   write_file(folder / "mine.cpp",
              "#include <cstdio>\n#include \"lockstep/base/text.h\"\n"
              "int main() { std::puts(lockstep::cat(\"built \", 42).c_str()); }\n");
   write_file(folder / "all.cpp", "int main() {}\n");
   // Only what needs no libtorch is built here, in seconds; the rest is configured and planned.
   const Finished built = shell(
-      "cmake -S . -B out -G Ninja && ninja -C out mine && ninja -C out -n all && out/mine", folder);
+      "cmake -S . -B out -G Ninja && ninja -C out mine && ninja -C out -n everything && out/mine", folder);
   EXPECT_EQ(built.status, 0) << built.out << built.err;
   EXPECT_TRUE(contains(built.out, "built 42")) << built.out;
 }
