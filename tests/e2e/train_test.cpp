@@ -280,7 +280,7 @@ TEST_F(Train, BadInputIsRefusedWithWhatToDoAndLeavesNothing) {
       {{"--set", "model.vocab=100"}, 3, "model.vocab"},
       {{"--resume"}, 7, "no such folder"},
       {{"--resume", "/no/such/run"}, 7, "/no/such/run"},
-      {{"--steps", "0"}, 2, "--steps"},
+      {{"--steps=-1"}, 2, "--steps"},
       {{"--set", "checkpoint.keep=0"}, 3, "keep"},
       {{"--stepz", "3"}, 2, "--steps"},
   };
