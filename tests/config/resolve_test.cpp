@@ -132,6 +132,9 @@ TEST(Resolve, WhatThisVersionLacksIsRefusedByName) {
       {"[parallel]\ncp = 2\n", "parallel.cp"},
       {"[offload]\noptimizer = \"host\"\n", "offload.optimizer"},
       {"[comm]\nbackend = \"shm\"\n", "comm.backend"},
+      {"[comm]\nprefetch = 3\n", "comm.prefetch"},
+      {"[comm]\nuneven = \"join\"\n", "comm.uneven"},
+      {"[comm]\nuneven = \"stop\"\n", "comm.uneven"},
       {"[precision]\ncompute = \"bf16\"\n", "precision.compute"},
       {"[train]\nreproducible = true\n", "train.reproducible"}};
   for (const auto& [text, key] : cases) {

@@ -33,7 +33,7 @@ std::vector<Row<Config>> make_rows() {
       {"model", "ffn_width", at(&C::model, &ModelConfig::ffn_width),
        "width inside the feed-forward part", {}, 1},
       {"model", "vocab", at(&C::model, &ModelConfig::vocab),
-       "size of the vocabulary; by default the data's", {}, 1},
+       "size of the vocabulary, at least the data's; by default the preset's or file's", {}, 1},
       {"model", "context", at(&C::model, &ModelConfig::context),
        "longest sequence, in tokens", {}, 1},
       {"model", "dropout", at(&C::model, &ModelConfig::dropout),
