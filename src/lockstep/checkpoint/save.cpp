@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -96,8 +97,10 @@ FileRecord write_tensors(const fs::path& path,
     tensor_of_key[keys[k]] = writes[k];
   }
   const SafetensorsHeader header = lay_out(std::move(rows), {{"format", "pt"}});
-  BlockWriter writer(path, kBlockBytes);
-  writer.append(header_bytes(header));
+  const std::string head = header_bytes(header);
+  const std::int64_t data_bytes = header.tensors.empty() ? 0 : header.tensors.back().end_bytes;
+  BlockWriter writer(path, kBlockBytes, std::ssize(head) + data_bytes);
+  writer.append(head);
   for (const SafetensorsTensor& row : header.tensors) {
     const at::Tensor data = tensors[tensor_of_key.at(row.name)].data.detach().cpu().contiguous();
     const auto bytes = bytes_of(data);
@@ -132,8 +135,9 @@ void write_manifest(const RunFolder& run,
     if (!record.empty())
       manifest.files.push_back(parse_line(record));
   }
-  BlockWriter writer(folder / "index.json", kBlockBytes);
-  writer.append(to_json(index));
+  const std::string text = to_json(index);
+  BlockWriter writer(folder / "index.json", kBlockBytes, std::ssize(text));
+  writer.append(text);
   manifest.files.push_back(writer.finish());
   write_file_atomically(folder / "manifest.json", to_json(manifest));
   publish(run, snapshot.step);

@@ -77,6 +77,24 @@ TEST(RunFolder, LeftOversGoAndACheckpointSetAsideComesBack_CKP_04) {
   EXPECT_TRUE(clean_left_overs(run).empty());
 }
 
+TEST(RunFolder, ACheckpointSetAsideIsFoundWhileLatestPointsToNothing_CKP_04) {
+  const test::TemporaryFolder folder;
+  const RunFolder run{folder.path()};
+  write_partial(run, 6, "good");
+  publish(run, 6);
+  fs::rename(run.step(6), run.replaced(6));  // killed between the two renames
+  for (const fs::path& given : {folder.path(), run.step(6)}) {
+    const fs::path found = find_checkpoint(given);
+    EXPECT_EQ(found, run.replaced(6));
+    EXPECT_TRUE(is_set_aside(found));
+    EXPECT_EQ(put_back(found), found);
+  }
+  clean_left_overs(run);
+  EXPECT_EQ(put_back(run.replaced(6)), run.step(6));
+  EXPECT_EQ(find_checkpoint(folder.path()), run.step(6));
+  EXPECT_FALSE(is_set_aside(run.step(6)));
+}
+
 TEST(RunFolder, SaysWhatIsMissing) {
   const test::TemporaryFolder folder;
   EXPECT_THAT(message_of([&] { find_checkpoint(folder / "nothing"); }),
@@ -89,10 +107,17 @@ TEST(RunFolder, SaysWhatIsMissing) {
 }
 
 TEST(Keep, DeletesTheOldestAndNeverTheExempt_CKP_09) {
-  EXPECT_THAT(steps_to_delete({1, 2, 3, 4, 5}, 2, {}), ElementsAre(1, 2, 3));
-  EXPECT_THAT(steps_to_delete({1, 2, 3, 4, 5}, 2, {1}), ElementsAre(2, 3));
-  EXPECT_THAT(steps_to_delete({1}, 3, {}), ElementsAre());
-  EXPECT_THROW(steps_to_delete({1, 2}, 0, {}), Error);
+  EXPECT_THAT(steps_to_delete({1, 2, 3, 4, 5}, 5, 2, {}), ElementsAre(1, 2, 3));
+  EXPECT_THAT(steps_to_delete({1, 2, 3, 4, 5}, 5, 2, {1}), ElementsAre(2, 3));
+  EXPECT_THAT(steps_to_delete({1}, 1, 3, {}), ElementsAre());
+  EXPECT_THROW(steps_to_delete({1, 2}, 2, 0, {}), Error);
+}
+
+TEST(Keep, NeverDeletesWhatWasJustSavedAndTheAbandonedBranchFirst_CKP_09) {
+  EXPECT_THAT(steps_to_delete({4, 7, 9}, 4, 1, {}), ElementsAre(7, 9));
+  EXPECT_THAT(steps_to_delete({2, 3, 4, 7, 9}, 4, 2, {}), ElementsAre(7, 9, 2));
+  EXPECT_THAT(steps_to_delete({2, 3, 4, 7, 9}, 4, 4, {}), ElementsAre(7));
+  EXPECT_THAT(steps_to_delete({3, 4, 7, 9}, 4, 1, {3, 9}), ElementsAre(7));
 }
 
 TEST(StepName, SortsByStepAndReadsBack) {

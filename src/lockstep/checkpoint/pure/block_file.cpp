@@ -51,17 +51,6 @@ std::string remedy(int code) {
            "Take another checkpoint of the run: --resume DIR with the folder of an earlier step"});
 }
 
-void write_all(int fd, std::string_view bytes, const fs::path& path) {
-  while (!bytes.empty()) {
-    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
-    if (wrote < 0 && errno == EINTR)
-      continue;
-    if (wrote < 0)
-      refuse(path, "cannot be written", errno);
-    bytes.remove_prefix(static_cast<std::size_t>(wrote));
-  }
-}
-
 int create(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0)
@@ -81,8 +70,10 @@ std::string checksum_text(std::string_view bytes) {
   return hex(checksum(std::as_bytes(std::span(bytes))));
 }
 
-BlockWriter::BlockWriter(fs::path path, std::int64_t block_bytes)
-    : path_(std::move(path)), block_bytes_(block_bytes), fd_(create(path_)) {
+BlockWriter::BlockWriter(fs::path path, std::int64_t block_bytes, std::int64_t expected_bytes)
+    : path_(std::move(path)), block_bytes_(block_bytes), expected_bytes_(expected_bytes) {
+  check_free_bytes(path_, static_cast<std::uint64_t>(expected_bytes_));
+  fd_ = create(path_);
   record_.name = path_.filename().string();
   block_.reserve(static_cast<std::size_t>(block_bytes_));
 }
@@ -94,8 +85,30 @@ BlockWriter::~BlockWriter() {
   ::unlink(path_.c_str());
 }
 
+void BlockWriter::refuse_write(int code) const {
+  if (code != ENOSPC && code != EDQUOT)
+    refuse(path_, "cannot be written", code);
+  const std::int64_t free =
+      static_cast<std::int64_t>(free_bytes(path_)) + written_bytes_;  // this file goes
+  throw Error({.fault = Fault::Storage,
+               .where = {.subject = path_.string()},
+               .problem = "the disk has no room for the file",
+               .expected = cat(std::max(expected_bytes_, record_.size_bytes), " bytes"),
+               .found = cat(free, " bytes free"),
+               .cause = std::strerror(code),
+               .next = remedy(code)});
+}
+
 void BlockWriter::flush_block() {
-  write_all(fd_, block_, path_);
+  for (std::string_view bytes = block_; !bytes.empty();) {
+    const ssize_t wrote = ::write(fd_, bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR)
+      continue;
+    if (wrote < 0)
+      refuse_write(errno);
+    written_bytes_ += wrote;
+    bytes.remove_prefix(static_cast<std::size_t>(wrote));
+  }
   record_.blocks.push_back(checksum_text(block_));
   block_.clear();
 }
@@ -115,7 +128,7 @@ FileRecord BlockWriter::finish() {
   if (!block_.empty())
     flush_block();
   if (::fsync(fd_) != 0)
-    refuse(path_, "cannot be put on disk", errno);
+    refuse_write(errno);
   BlockReader(path_, record_, block_bytes_).verify_all();
   if (::close(std::exchange(fd_, -1)) != 0)
     refuse(path_, "cannot be closed", errno);

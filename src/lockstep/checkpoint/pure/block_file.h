@@ -20,7 +20,11 @@ std::string checksum_text(std::string_view bytes);
 /// what was not finished.
 class BlockWriter {
  public:
-  BlockWriter(std::filesystem::path path, std::int64_t block_bytes);
+  /// `expected_bytes` is what will be appended, 0 where it is not known. Throws Storage with the bytes that are needed and
+  /// those that are free where the disk has no room for them, here or, when others fill it meanwhile, from append.
+  BlockWriter(std::filesystem::path path,
+              std::int64_t block_bytes,
+              std::int64_t expected_bytes = 0);
   ~BlockWriter();
   BlockWriter(const BlockWriter&) = delete;
   BlockWriter& operator=(const BlockWriter&) = delete;
@@ -31,12 +35,15 @@ class BlockWriter {
 
  private:
   void flush_block();
+  [[noreturn]] void refuse_write(int code) const;
   void verify(const FileRecord& record) const;
 
   std::filesystem::path path_;
   std::int64_t block_bytes_;
   int fd_ = -1;
   std::string block_;
+  std::int64_t expected_bytes_;
+  std::int64_t written_bytes_ = 0;
   FileRecord record_;
 };
 

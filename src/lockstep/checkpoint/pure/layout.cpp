@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <iterator>
 #include <stdio.h>
 #include <utility>
 
@@ -62,6 +63,17 @@ void point_latest_to(const RunFolder& run, std::int64_t step) {
 
 bool is_checkpoint(const fs::path& folder) { return fs::exists(folder / kManifest); }
 
+constexpr std::string_view kReplaced = ".replaced";
+
+/// The checkpoint of a step's folder: there, or set aside by a save that was killed between its two renames.
+std::optional<fs::path> whole_folder(const fs::path& folder) {
+  if (is_checkpoint(folder))
+    return folder;
+  const std::string name = folder.filename().string();
+  const fs::path aside = folder.parent_path() / cat(".", name, kReplaced);
+  return step_of(name) && is_checkpoint(aside) ? std::optional(aside) : std::nullopt;
+}
+
 }  // namespace
 
 fs::path RunFolder::step(std::int64_t number) const { return checkpoints() / step_name(number); }
@@ -69,7 +81,7 @@ fs::path RunFolder::partial(std::int64_t number) const {
   return checkpoints() / cat(".", step_name(number), ".partial");
 }
 fs::path RunFolder::replaced(std::int64_t number) const {
-  return checkpoints() / cat(".", step_name(number), ".replaced");
+  return checkpoints() / cat(".", step_name(number), kReplaced);
 }
 
 std::string step_name(std::int64_t step) { return cat(kStepPrefix, padded(step, 6)); }
@@ -101,7 +113,7 @@ std::optional<std::int64_t> latest_step(const RunFolder& run) {
   if (none)
     return std::nullopt;
   const auto step = step_of(target.filename().string());
-  if (!step || !is_checkpoint(run.step(*step))) {
+  if (!step || !whole_folder(run.step(*step))) {
     refuse(run.latest(),
            cat("points to ", target.string(), ", which is no checkpoint"),
            "",
@@ -138,7 +150,7 @@ std::vector<std::string> clean_left_overs(const RunFolder& run) {
   for (const fs::path& path : left_overs) {
     const std::string name = path.filename().string();
     const auto step = step_of(path.stem().string().substr(1));
-    if (name.ends_with(".replaced") && step && is_checkpoint(path) &&
+    if (name.ends_with(kReplaced) && step && is_checkpoint(path) &&
         !is_checkpoint(run.step(*step))) {
       fs::remove_all(run.step(*step), none);
       rename_path(path, run.step(*step));
@@ -153,6 +165,7 @@ std::vector<std::string> clean_left_overs(const RunFolder& run) {
 }
 
 std::vector<std::int64_t> steps_to_delete(const std::vector<std::int64_t>& ascending,
+                                          std::int64_t saved,
                                           int keep,
                                           const std::set<std::int64_t>& exempt) {
   if (keep < 1) {
@@ -162,11 +175,11 @@ std::vector<std::int64_t> steps_to_delete(const std::vector<std::int64_t>& ascen
                  .found = cat(keep),
                  .next = "Set checkpoint.keep to 1 or more"});
   }
-  std::vector<std::int64_t> counted;
-  for (const std::int64_t step : ascending) {
-    if (!exempt.contains(step))
-      counted.push_back(step);
-  }
+  std::vector<std::int64_t> counted;  // from the first to go to the newest
+  std::ranges::copy_if(ascending, std::back_inserter(counted), [&](std::int64_t step) {
+    return !exempt.contains(step);
+  });
+  std::ranges::stable_partition(counted, [&](std::int64_t step) { return step > saved; });
   const std::size_t kept = std::min(counted.size(), static_cast<std::size_t>(keep));
   counted.resize(counted.size() - kept);
   return counted;
@@ -183,10 +196,20 @@ void remove_checkpoint(const RunFolder& run, std::int64_t step) {
            "Remove it by hand, or raise checkpoint.keep");
 }
 
+bool is_set_aside(const fs::path& folder) {
+  return folder.filename().string().ends_with(kReplaced);
+}
+
+fs::path put_back(const fs::path& folder) {
+  if (!is_set_aside(folder) || is_checkpoint(folder))
+    return folder;
+  return folder.parent_path() / folder.stem().string().substr(1);
+}
+
 fs::path find_checkpoint(const fs::path& given) {
   std::error_code none;
-  if (is_checkpoint(given))
-    return given;
+  if (const auto folder = whole_folder(given))
+    return *folder;
   if (!fs::exists(given, none))
     refuse(given,
            "there is no such folder",
@@ -194,7 +217,7 @@ fs::path find_checkpoint(const fs::path& given) {
            "Name a run directory or a folder checkpoints/step-N of one");
   const RunFolder run{given};
   if (const auto step = latest_step(run))
-    return run.step(*step);
+    return *whole_folder(run.step(*step));
   refuse(given,
          "holds no checkpoint: neither manifest.json nor a link `latest`",
          "",

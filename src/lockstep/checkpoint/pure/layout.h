@@ -50,16 +50,24 @@ void publish(const RunFolder& run, std::int64_t step);
 std::vector<std::string> clean_left_overs(const RunFolder& run);
 
 /// The steps to delete so that the newest `keep` (>= 1) are left; those in `exempt` stay and do not
-/// count against `keep`.
+/// count against `keep`. `saved` is the step that was just saved: it is the newest and always stays. Steps above it are of
+/// a branch that a resume from an older step has abandoned, and go first.
 std::vector<std::int64_t> steps_to_delete(const std::vector<std::int64_t>& ascending,
+                                          std::int64_t saved,
                                           int keep,
                                           const std::set<std::int64_t>& exempt);
 
 /// Removes one checkpoint; it stops being one (its manifest goes) before its files do.
 void remove_checkpoint(const RunFolder& run, std::int64_t step);
 
-/// The folder of one checkpoint: `given` itself, or, where it is a run directory, its latest.
+/// The folder of one checkpoint: `given` itself, or, where it is a run directory, its latest. Where a save was killed while a
+/// newer one of that step took its place, the folder that was set aside (is_set_aside): whole, and back in its place after
+/// clean_left_overs (put_back). Changes nothing.
 /// Throws Storage saying what was looked for when there is none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& given);
+bool is_set_aside(const std::filesystem::path& folder);
+
+/// Where the checkpoint of `folder` lies now, if clean_left_overs has moved it meanwhile.
+std::filesystem::path put_back(const std::filesystem::path& folder);
 
 }  // namespace lockstep::checkpoint

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/cli/engine/commands.h"
@@ -70,6 +71,11 @@ int run_generate(GenerateRequest& request) {
                  .next = "Leave it out: the model is loaded into the memory of one process"});
   }
   const checkpoint::Checkpoint from(checkpoint::find_checkpoint(request.folder));
+  if (checkpoint::is_set_aside(from.folder())) {
+    log(LogLevel::Warning,
+        cat("the newest checkpoint was set aside when a save was killed; reading ",
+            from.folder().string()));
+  }
   const train::RunState state = train::parse_run_state(from.state(), from.folder().string());
   const Config config =
       parse_config(state.config, cat(from.folder().string(), ", its configuration"));
