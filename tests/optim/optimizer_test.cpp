@@ -52,6 +52,22 @@ void expect_close(const Odd& ours, const Odd& theirs, double tolerance, const st
   }
 }
 
+TEST(Optimizer, RefusesAFactorThatIsNotFiniteAndChangesNothing) {
+  run_ranks(1, [](World& world) {
+    Odd ours, before;
+    DataParallel ddp(ours, world.all());
+    const auto optimizer = optim::make_optimizer(ddp, {.lr = 0.03});
+    for (const double factor : {std::numeric_limits<double>::quiet_NaN(),
+                                std::numeric_limits<double>::infinity()}) {
+      ours.loss(1).backward();
+      EXPECT_THROW(optimizer->step(factor), Error);
+      optimizer->zero_grad();
+    }
+    expect_close(ours, before, 0, "after refused steps");
+    EXPECT_TRUE(optimizer->step_counts().empty());
+  });
+}
+
 TEST(Optimizer, EqualsLibtorchsAdamWAndSgdPerTensor) {
   run_ranks(1, [](World& world) {
     for (const at::ScalarType type : {at::kDouble, at::kFloat}) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/optim/fused.h"
 
+#include <cmath>
+
 #include <ATen/ATen.h>
 
 #include "lockstep/base/error.h"
@@ -51,6 +53,14 @@ void FusedOptimizer::make_state(std::string_view parameter) {
 }
 
 StepResult FusedOptimizer::step(double lr_factor) {
+  if (!std::isfinite(lr_factor)) {
+    throw Error({.fault = Fault::Numeric,
+                 .where = {.operation = "optimizer step", .subject = "lr_factor"},
+                 .problem = "the factor of the learning rate is not finite; nothing was changed",
+                 .expected = "a number such as LrSchedule::factor(step)",
+                 .found = cat(lr_factor),
+                 .next = "Correct the schedule"});
+  }
   lr_factor_ = lr_factor;
   engine_.update(*this);
   return result_;

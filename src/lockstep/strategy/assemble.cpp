@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/strategy/assemble.h"
 
+#include <optional>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/strategy/pure/plan_run.h"
 
 namespace lockstep::strategy {
 namespace {
@@ -28,7 +30,10 @@ Uneven uneven_of(const std::string& word) {
   return word == "stop" ? Uneven::Stop : Uneven::Error;
 }
 
-optim::OptimizerOptions optimizer_of(const OptimizerConfig& config) {
+/// Every rate is scaled alike, so that the schedule's factor fits all groups.
+optim::OptimizerOptions optimizer_of(const Resolved& resolved) {
+  const OptimizerConfig& config = resolved.config.optimizer;
+  const double ratio = strategy::lr_ratio(resolved);
   if (config.betas.size() != 2) {
     throw Error({.fault = Fault::Config,
                  .where = {.subject = "optimizer.betas"},
@@ -37,7 +42,7 @@ optim::OptimizerOptions optimizer_of(const OptimizerConfig& config) {
                  .next = "Write betas = [0.9, 0.999]"});
   }
   optim::OptimizerOptions options{.name = config.name,
-                                  .lr = config.lr,
+                                  .lr = config.lr * ratio,
                                   .beta1 = config.betas[0],
                                   .beta2 = config.betas[1],
                                   .eps = config.eps,
@@ -45,8 +50,9 @@ optim::OptimizerOptions optimizer_of(const OptimizerConfig& config) {
                                   .momentum = config.momentum,
                                   .clip = config.clip.value_or(0)};
   for (const OptimizerGroup& group : config.groups) {
-    options.groups.push_back(
-        {.match = group.match, .lr = group.lr, .weight_decay = group.weight_decay});
+    options.groups.push_back({.match = group.match,
+                              .lr = group.lr ? std::optional(*group.lr * ratio) : std::nullopt,
+                              .weight_decay = group.weight_decay});
   }
   return options;
 }
@@ -70,7 +76,7 @@ Assembly assemble(const Resolved& resolved,
           .uneven = uneven_of(config.comm.uneven),
           .bucket_bytes = config.comm.bucket_bytes,
           .graph = config.comm.static_graph ? GraphKind::Static : GraphKind::Dynamic});
-  assembly.optimizer = optim::make_optimizer(*assembly.engine, optimizer_of(config.optimizer));
+  assembly.optimizer = optim::make_optimizer(*assembly.engine, optimizer_of(resolved));
   return assembly;
 }
 

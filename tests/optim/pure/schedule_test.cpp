@@ -40,6 +40,42 @@ TEST(LrSchedule, FallsAsItsNameSays) {
   EXPECT_DOUBLE_EQ(wsd.at(25), 0.5);
 }
 
+TEST(LrSchedule, FallsOverTheLastDecayStepsUnderEveryName) {
+  for (const LrScheduleRow& row : lr_schedules()) {
+    if (row.name == "constant")
+      continue;
+    LrSchedule schedule{.name = std::string(row.name),
+                        .base = 0.8,
+                        .steps = 24,
+                        .warmup = 3,
+                        .decay = 8,
+                        .min_lr = 0.2};
+    EXPECT_DOUBLE_EQ(schedule.at(16), 0.8) << row.name;
+    EXPECT_LT(schedule.at(17), 0.8) << row.name;
+    EXPECT_NEAR(schedule.at(20), 0.5, 1e-15) << row.name;
+    EXPECT_DOUBLE_EQ(schedule.at(24), 0.2) << row.name;
+    schedule.decay = 0;
+    EXPECT_DOUBLE_EQ(schedule.at(24), 0.8) << row.name;
+    schedule.decay.reset();  // all that follow the warm-up
+    EXPECT_LT(schedule.at(4), 0.8) << row.name;
+    EXPECT_DOUBLE_EQ(schedule.at(24), 0.2) << row.name;
+    schedule.decay = 22;
+    EXPECT_THROW(check(schedule), Error) << row.name;
+  }
+}
+
+TEST(LrSchedule, TheFactorOfARateOfZeroIsThatOfAnyOther) {
+  LrSchedule schedule{.name = "linear", .base = 0.5, .steps = 9, .warmup = 4};
+  for (int step = 1; step <= 9; ++step) {
+    schedule.base = 0.5;
+    const double factor = schedule.factor(step);
+    EXPECT_DOUBLE_EQ(factor, schedule.at(step) / 0.5);
+    schedule.base = 0;
+    EXPECT_DOUBLE_EQ(schedule.factor(step), factor);
+    EXPECT_EQ(schedule.at(step), 0);
+  }
+}
+
 TEST(LrSchedule, TellsEverythingThatCannotWorkAtOnce) {
   try {
     check({.name = "cosin", .base = -1, .steps = 10, .warmup = 11});

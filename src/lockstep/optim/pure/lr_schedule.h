@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,9 +16,11 @@ enum class BatchScaling { None, Linear, Sqrt };
 /// Learning rate over the steps of a run, steps from 1.
 ///
 ///   constant  base after warm-up
-///   linear    from base after warm-up to min_lr at the last step
-///   cosine    the same along half a cosine
-///   wsd       warm-up, stable at base, then linear to min_lr over the last `decay` steps
+///   linear    base, then in a straight line to min_lr at the last step
+///   cosine    base, then along half a cosine to min_lr at the last step
+///   wsd       as linear, by the name under which a long stable part is usual
+///
+/// The fall takes the last `decay` steps: [steps - decay, steps]. Unset: all that follow the warm-up. 0: none, base throughout.
 ///
 /// Warm-up: step s of `warmup` has base * s / warmup, so that step 1 already moves.
 struct LrSchedule {
@@ -25,12 +28,16 @@ struct LrSchedule {
   double base = 1e-3;
   std::int64_t steps = 0;   ///< the horizon; past it the last rate holds
   std::int64_t warmup = 0;  ///< in steps
-  std::int64_t decay = 0;   ///< in steps, wsd only
+  std::optional<std::int64_t> decay;  ///< in steps
   double min_lr = 0;
 
   /// The rate of `step`. Errors: Config for an unknown name (the nearest is told), a warm-up or
   /// decay that does not fit.
   double at(std::int64_t step) const;
+
+  /// at(step) / base, which multiplies the rate of every group; where base is 0, what it is for any other base, so that a
+  /// group with a rate of its own still follows the schedule.
+  double factor(std::int64_t step) const;
 };
 
 struct LrScheduleRow {

@@ -107,16 +107,27 @@ Dealing dealing_of(const Resolved& resolved, int rank) {
           .accumulation = resolved.batch.accumulation};
 }
 
+double lr_ratio(const Resolved& resolved) {
+  const auto reference = static_cast<double>(resolved.batch.micro * resolved.batch.accumulation);
+  return optim::scaled_lr(1,
+                          scaling_of(resolved.config.lr_schedule.scale_with_batch),
+                          static_cast<double>(resolved.batch.global),
+                          reference);
+}
+
+std::optional<std::int64_t> steps_left_in(const DistributedSampler& sampler) {
+  if (!sampler.options().num_epochs)
+    return std::nullopt;
+  return sampler.steps_left();
+}
+
 Horizon horizon_of(const Resolved& resolved,
-                   const DistributedSampler& sampler,
+                   std::optional<std::int64_t> data_steps,
                    std::optional<std::int64_t> stop_after) {
   const Config& config = resolved.config;
   std::optional<std::int64_t> steps = config.train.steps;
-  std::optional<std::int64_t> data_steps;
-  if (config.train.epochs) {
-    data_steps = *config.train.epochs * sampler.steps_per_epoch();
+  if (data_steps)
     steps = std::min(steps.value_or(*data_steps), *data_steps);
-  }
   if (!steps)
     steps = stop_after;
   if (!steps) {
@@ -129,16 +140,12 @@ Horizon horizon_of(const Resolved& resolved,
   if (data_steps)
     horizon.last_step = std::min(horizon.last_step, *data_steps);
 
-  const auto reference = static_cast<double>(resolved.batch.micro * resolved.batch.accumulation);
   const LrScheduleConfig& lr = config.lr_schedule;
   horizon.schedule = {.name = lr.name,
-                      .base = optim::scaled_lr(config.optimizer.lr,
-                                               scaling_of(lr.scale_with_batch),
-                                               static_cast<double>(resolved.batch.global),
-                                               reference),
+                      .base = config.optimizer.lr * lr_ratio(resolved),
                       .steps = *steps,
                       .warmup = lr.warmup,
-                      .decay = lr.decay.value_or(0),
+                      .decay = lr.decay,
                       .min_lr = lr.min_lr};
   optim::check(horizon.schedule);
   return horizon;

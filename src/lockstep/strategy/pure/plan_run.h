@@ -29,14 +29,23 @@ RunData open_data(const Config& config, const ModelSpec& spec);
 /// How many steps, and what the learning rate does over them.
 struct Horizon {
   std::int64_t steps =
-      0;  ///< of the schedule: train.steps, or the steps of train.epochs where fewer
+      0;  ///< of the schedule: train.steps, or the steps of the data where fewer
   std::int64_t last_step = 0;  ///< where this run ends: --steps, or `steps`
   optim::LrSchedule schedule;
 };
 
+/// Every learning rate of the run over the configured one (lr_schedule.scale_with_batch): the groups' rates as well as
+/// optimizer.lr.
+double lr_ratio(const Resolved& resolved);
+
+/// Steps to the end of the sampler's last epoch; none where it has no end.
+std::optional<std::int64_t> steps_left_in(const DistributedSampler& sampler);
+
+/// `data_steps` is where the data ends, counted from the run's first step: what a resumed run has done, by whatever number of
+/// ranks, and what is left for this one; none where the data has no end.
 /// Throws Config where nothing says how long to train, or the schedule does not fit.
 Horizon horizon_of(const Resolved& resolved,
-                   const DistributedSampler& sampler,
+                   std::optional<std::int64_t> data_steps,
                    std::optional<std::int64_t> stop_after);
 
 SamplerOptions train_sampling(const Config& config, std::int64_t num_samples);
