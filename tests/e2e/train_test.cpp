@@ -2,6 +2,7 @@
 #include <chrono>
 #include <csignal>
 #include <set>
+#include <sys/mount.h>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -97,6 +98,19 @@ class Train : public testing::Test {
     return values;
   }
 
+  /// What a checkpoint writes on; empty where it does not load.
+  static std::string generated(const fs::path& folder) {
+    const Finished text = test::run({.words = {program("lockstep"),
+                                               "generate",
+                                               folder.string(),
+                                               "--prompt",
+                                               "and ",
+                                               "--max-new-tokens",
+                                               "8",
+                                               "--json"}});
+    return text.status == 0 ? Json::parse(text.out).at("tokens").dump() : "";
+  }
+
   static inline TemporaryFolder* shared_ = nullptr;
   TemporaryFolder folder_;
 };
@@ -174,6 +188,131 @@ TEST_F(Train, AnotherNumberOfRanksGoesOnWithTheSameSamples_SMP_10) {
     EXPECT_NEAR(parts[i], whole[i], 1e-5 * whole[i]) << "step " << i + 1;
 }
 
+TEST_F(Train, ScalesEveryRateWithTheBatch) {
+  const std::vector<std::string> plain = {
+      "--steps", "4", "--set", "optimizer.name=sgd", "--set", "optimizer.lr=0.5"};
+  const std::vector<std::string> scaled = {"--steps",
+                                           "4",
+                                           "--set",
+                                           "optimizer.name=sgd",
+                                           "--set",
+                                           "optimizer.lr=0.25",
+                                           "--set",
+                                           "lr_schedule.scale_with_batch=linear"};
+  ASSERT_EQ(train(2, "plain", plain).status, 0);
+  ASSERT_EQ(train(2, "scaled", scaled).status, 0);
+  EXPECT_EQ(column("plain", "lr"), column("scaled", "lr"));
+  EXPECT_EQ(column("plain", "loss"), column("scaled", "loss"));
+}
+
+TEST_F(Train, NoStepsSaveTheStartingWeightsAndARateOfZeroKeepsThem) {
+  ASSERT_EQ(train(1, "start", {"--steps", "0"}).status, 0);
+  EXPECT_TRUE(fs::exists(folder_ / "start" / "checkpoints" / "step-000000" / "manifest.json"));
+  const Finished run = train(1, "still", {"--set", "optimizer.lr=0", "--steps", "2"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto weights = [&](const char* out, const char* step) {
+    return generated(folder_ / out / "checkpoints" / step);
+  };
+  EXPECT_EQ(weights("start", "step-000000"), weights("still", "step-000002"));
+}
+
+TEST_F(Train, ResumingFromAnOlderStepKeepsWhatItSaves_CKP_09) {
+  const std::vector<std::string> saving = {"--set", "checkpoint.every=2", "--set", "checkpoint.keep=1"};
+  std::vector<std::string> first = saving;
+  first.insert(first.end(), {"--set", "checkpoint.keep=9"});
+  ASSERT_EQ(train(1, "a", first).status, 0);
+  std::vector<std::string> second = saving;
+  second.insert(second.end(),
+                {"--resume",
+                 (folder_ / "a" / "checkpoints" / "step-000002").string(),
+                 "--steps",
+                 "4"});
+  const Finished resumed = train(1, "a", second);
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(fs::read_symlink(folder_ / "a" / "latest"), "checkpoints/step-000004");
+  EXPECT_TRUE(fs::exists(folder_ / "a" / "latest" / "manifest.json"));
+  EXPECT_FALSE(fs::exists(folder_ / "a" / "checkpoints" / "step-000008"));
+
+  // The window between the two renames of a save, as a kill leaves it.
+  fs::rename(folder_ / "a" / "checkpoints" / "step-000004",
+             folder_ / "a" / "checkpoints" / ".step-000004.replaced");
+  EXPECT_FALSE(generated(folder_ / "a").empty());
+  const Finished again = train(2, "a", {"--resume", "--steps", "5"});
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("set aside"));
+}
+
+TEST_F(Train, AnotherNumberOfRanksEndsWhereTheDataEnds) {
+  const std::string text = (folder_ / "short").string();
+  write_file(text, std::string(24 * 16 + 1, 'x'));  // 24 samples of 16 tokens
+  ASSERT_EQ(test::run({.words = {program("lockstep"), "data", "prepare", text, "--out",
+                                 folder_.path().string(), "--valid-fraction", "0"}})
+                .status,
+            0);
+  const auto more = [&](std::vector<std::string> words) {
+    words.insert(words.end(),
+                 {"--set", cat("data.train=[\"", (folder_ / "train.tokens").string(), "\"]"),
+                  "--set", "data.valid=[]", "--set", "train.epochs=1", "--set", "train.steps=99",
+                  "--set", "batch.micro=1"});
+    return words;
+  };
+  write_file(folder_ / "micro.toml", "");
+  std::string config = read_file(*shared_ / "run.toml");
+  config.replace(config.find("global = 12"), 11, "micro = 1");
+  write_file(folder_ / "micro.toml", config);
+  const auto run_micro = [&](int ranks, const std::vector<std::string>& words) {
+    Command start = command(ranks, "a", more(words));
+    start.words[2] = (folder_ / "micro.toml").string();
+    return test::run(start);
+  };
+  const Finished first = run_micro(4, {"--steps", "3"});
+  ASSERT_EQ(first.status, 0) << first.err;
+  const Finished resumed = run_micro(2, {"--resume"});
+  EXPECT_EQ(resumed.status, 0) << resumed.out << resumed.err;
+  EXPECT_EQ(metrics("a").size(), 9U);  // 3 steps of 4 and 6 of 2
+
+  const Finished other = train(2, "a", {"--resume"});
+  EXPECT_EQ(other.status, 3) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("this run has"));
+  EXPECT_TRUE(fs::exists(folder_ / "a" / "failure.json"));
+  ASSERT_EQ(run_micro(2, {"--resume"}).status, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "a" / "failure.json"));
+}
+
+TEST_F(Train, TheTrafficOfAStepIsItsOwn) {
+  ASSERT_EQ(train(3, "plain").status, 0);
+  ASSERT_EQ(train(3, "busy", {"--set", "train.eval_every=2", "--set", "checkpoint.every=3"}).status, 0);
+  const auto plain = metrics("plain");
+  const auto busy = metrics("busy");
+  ASSERT_EQ(busy.size(), plain.size());
+  for (std::size_t i = 1; i < plain.size(); ++i)
+    EXPECT_EQ(busy[i].at("sent_bytes"), plain[1].at("sent_bytes")) << "step " << i + 1;
+}
+
+TEST_F(Train, AFullDiskAtACheckpointLeavesTheFirstOneWhole_CKP_09) {
+  const fs::path disk = folder_ / "disk";
+  fs::create_directories(disk);
+  // One checkpoint of the tiny model is about 60 kB: the first fits, the second does not.
+  ASSERT_EQ(train(2, "size", {"--steps", "1"}).status, 0);
+  std::uintmax_t bytes = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "size")) {
+    if (entry.is_regular_file())
+      bytes += (entry.file_size() + 4095) / 4096 * 4096;
+  }
+  const std::string size = cat("size=", (bytes * 3 / 2 + 1023) / 1024, "k");
+  if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, size.c_str()) != 0)
+    GTEST_SKIP() << "mounting a small disk needs root";
+  const Finished run = train(2, "disk/a", {"--set", "checkpoint.every=1"});
+  const std::string first = generated(disk / "a" / "checkpoints" / "step-000001");
+  const bool has_second = fs::exists(disk / "a" / "checkpoints" / "step-000002");
+  ::umount(disk.c_str());
+  EXPECT_EQ(run.status, 7) << run.out << run.err;
+  EXPECT_THAT(run.err, testing::ContainsRegex("[0-9]+ bytes"));
+  EXPECT_THAT(run.err, HasSubstr("free"));
+  EXPECT_FALSE(first.empty());
+  EXPECT_FALSE(has_second);
+}
+
 TEST_F(Train, SavesAndLeavesWhenItIsTerminated) {
   Running run(command(2, "a", {"--set", "train.steps=100000", "--set", "data.shuffle=false"}));
   ASSERT_TRUE(run.wait_for("step 4/100000", std::chrono::seconds(40))) << run.printed();
@@ -182,7 +321,8 @@ TEST_F(Train, SavesAndLeavesWhenItIsTerminated) {
   EXPECT_EQ(ended.status, 143) << ended.out << ended.err;
   const auto last = metrics("a").back().at("step").get<int>();
   EXPECT_THAT(fs::read_symlink(folder_ / "a" / "latest").string(), HasSubstr(cat(last)));
-  const Finished resumed = train(2, "a", {"--resume", "--steps", cat(last + 1)});
+  const Finished resumed = 
+      train(2, "a", {"--resume", "--set", "data.shuffle=false", "--steps", cat(last + 1)});
   EXPECT_EQ(resumed.status, 0) << resumed.out << resumed.err;
 }
 
@@ -269,6 +409,10 @@ TEST_F(Train, BadInputIsRefusedWithWhatToDoAndLeavesNothing) {
   const fs::path cut = folder_ / "cut.tokens";
   fs::copy_file(*shared_ / "train.tokens", cut);
   fs::resize_file(cut, fs::file_size(cut) - 5);
+  const fs::path damaged = folder_ / "damaged.tokens";
+  std::string tokens = read_file(*shared_ / "train.tokens");
+  tokens[tokens.size() - 3] ^= 1;
+  write_file(damaged, tokens);
   const std::vector<BadInput> table = {
       {{"--set", "model.widht=8"}, 3, "width"},
       {{"--set", "train.steps=many"}, 3, "train.steps"},
@@ -280,7 +424,11 @@ TEST_F(Train, BadInputIsRefusedWithWhatToDoAndLeavesNothing) {
       {{"--set", "model.vocab=100"}, 3, "model.vocab"},
       {{"--resume"}, 7, "no such folder"},
       {{"--resume", "/no/such/run"}, 7, "/no/such/run"},
-      {{"--steps=-1"}, 2, "--steps"},
+      {{"--steps", "-1"}, 2, "--steps"},
+      {{"--set", cat("data.train=[\"", damaged.string(), "\"]")}, 7, damaged.string()},
+      {{"--metrics", (*shared_ / "text").string()}, 3, "the file is there already"},
+      {{"--metrics", (folder_ / "none" / "m").string()}, 7, "its folder is not there"},
+      {{"--trace", (folder_ / "none" / "t").string()}, 7, "its folder is not there"},
       {{"--set", "checkpoint.keep=0"}, 3, "keep"},
       {{"--stepz", "3"}, 2, "--steps"},
   };

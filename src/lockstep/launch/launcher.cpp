@@ -94,7 +94,8 @@ void write_failure_file(const Options& options, const nlohmann::json& json, Cons
     return;
   const std::filesystem::path beside = options.failure_file.string() + ".partial";
   std::error_code code;
-  std::filesystem::create_directories(beside.parent_path(), code);
+  if (!std::filesystem::is_directory(beside.parent_path(), code))
+    return;  // the job failed before it made its folder; the report was said above
   std::ofstream file(beside);
   file << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
   file.close();

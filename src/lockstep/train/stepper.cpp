@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/comm/pure/gloo_traffic.h"
 #include "lockstep/comm/pure/recorder.h"
 #include "lockstep/data/pure/token_file.h"
 #include "lockstep/train/detail/peak_memory.h"
@@ -47,11 +48,7 @@ struct Stepper::Local {
   SamplerState after;
 };
 
-Stepper::Stepper(StepParts parts) : parts_(std::move(parts)) {
-  const CommTotals totals = parts_.world.recorder().totals();
-  sent_before_ = totals.sent_bytes;
-  exposed_before_ms_ = totals.exposed_ms;
-}
+Stepper::Stepper(StepParts parts) : parts_(std::move(parts)) {}
 
 std::optional<Stepper::Local> Stepper::forward_backward(std::int64_t step) {
   Local local;
@@ -100,28 +97,36 @@ std::optional<Stepper::Local> Stepper::forward_backward(std::int64_t step) {
   return local;
 }
 
-StepOutcome Stepper::exchange(std::int64_t step, const Local& local, Wish mine) {
+StepOutcome Stepper::exchange(std::int64_t step,
+                              const Local& local,
+                              const CommTotals& before,
+                              Wish mine) {
   const Group group = parts_.world.all();
   const std::int64_t n = group.size();
   const std::int64_t rank = group.rank().value;
-  const std::int64_t sent = parts_.world.recorder().totals().sent_bytes;
+  const std::int64_t sent = parts_.world.recorder().totals().sent_bytes - before.sent_bytes;
   const at::Tensor figures = at::zeros({kFirstOfRanks + 3 * n}, at::kDouble);
   auto* values = figures.data_ptr<double>();
   values[kLossSum] = local.is_finite ? local.loss_sum : 0;
   values[kCount] = static_cast<double>(local.count);
   values[kWishes] = mine == Wish::StopAfterStep ? 1 : 0;
   values[kFirstOfRanks + rank] = local.is_finite ? 0 : 1;
-  values[kFirstOfRanks + n + rank] = static_cast<double>(sent - sent_before_);
+  values[kFirstOfRanks + n + rank] = static_cast<double>(sent);
   values[kFirstOfRanks + 2 * n + rank] = static_cast<double>(peak_memory_bytes());
-  sent_before_ = sent;
   group.all_reduce(figures, ReduceOp::Sum, "figures of the step").wait();
 
+  // What carries the figures cannot be among them, but everybody can tell what it cost each rank.
+  const CallDescription exchanged{.operation = Operation::AllReduce,
+                                  .shape = {figures.numel()},
+                                  .element_bytes = static_cast<std::int64_t>(sizeof(double))};
   StepOutcome outcome;
   std::vector<int> not_finite;
   for (std::int64_t r = 0; r < n; ++r) {
     if (values[kFirstOfRanks + r] > 0)
       not_finite.push_back(static_cast<int>(r));
-    outcome.metrics.sent_bytes.push_back(static_cast<std::int64_t>(values[kFirstOfRanks + n + r]));
+    outcome.metrics.sent_bytes.push_back(
+        static_cast<std::int64_t>(values[kFirstOfRanks + n + r]) +
+        gloo_sent_bytes(exchanged, static_cast<int>(r), static_cast<int>(n)));
     outcome.metrics.peak_memory_bytes.push_back(
         static_cast<std::int64_t>(values[kFirstOfRanks + 2 * n + r]));
   }
@@ -135,23 +140,23 @@ StepOutcome Stepper::exchange(std::int64_t step, const Local& local, Wish mine) 
 
 std::optional<StepOutcome> Stepper::run(std::int64_t step, Wish mine) {
   const auto begin = Clock::now();
+  const CommTotals before = parts_.world.recorder().totals();
   const std::optional<Local> local = forward_backward(step);
   if (!local)
     return std::nullopt;
   const auto before_exchange = Clock::now();
-  StepOutcome outcome = exchange(step, *local, mine);
+  StepOutcome outcome = exchange(step, *local, before, mine);
   outcome.after = local->after;
   const auto before_update = Clock::now();
   parts_.world.phase("optimizer");
   const double lr = parts_.schedule.at(step);
-  const auto result = parts_.assembly.optimizer->step(lr / parts_.schedule.base);
+  const auto result = parts_.assembly.optimizer->step(parts_.schedule.factor(step));
   parts_.assembly.optimizer->zero_grad();
   const auto end = Clock::now();
   parts_.trace.add("figures of the step", "comm", "main", before_exchange, before_update);
   parts_.trace.add("optimizer", "optimizer", "main", before_update, end);
   parts_.trace.add(cat("step ", step), "step", "step", begin, end);
 
-  const CommTotals totals = parts_.world.recorder().totals();
   StepMetrics& metrics = outcome.metrics;
   metrics.step = step;
   metrics.grad_norm = result.grad_norm;
@@ -162,8 +167,7 @@ std::optional<StepOutcome> Stepper::run(std::int64_t step, Wish mine) {
   metrics.forward_ms = local->forward_ms;
   metrics.backward_ms = local->backward_ms;
   metrics.optimizer_ms = ms_between(before_update, end);
-  metrics.exposed_comm_ms = totals.exposed_ms - exposed_before_ms_;
-  exposed_before_ms_ = totals.exposed_ms;
+  metrics.exposed_comm_ms = parts_.world.recorder().totals().exposed_ms - before.exposed_ms;
   return outcome;
 }
 

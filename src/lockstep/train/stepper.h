@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "lockstep/comm/pure/recorder.h"
 #include "lockstep/comm/world.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/optim/pure/lr_schedule.h"
@@ -37,7 +38,8 @@ struct StepOutcome {
 /// figures, the update.
 ///
 /// Contract  Collective. The exchange is one all_reduce of 3 + 3n numbers: loss sum, tokens, wishes to stop, and a slot a rank
-///           for a loss that is not finite, bytes sent and peak memory.
+///           for a loss that is not finite, bytes sent and peak memory. Traffic counts from the call to its end: evaluation and
+///           saves between steps are no part of it, the exchange is.
 /// Errors    Numeric, on every rank alike and before any parameter changes: the loss of some rank is not finite (the rank is
 ///           named), or the norm of the gradient is not.
 class Stepper {
@@ -49,11 +51,12 @@ class Stepper {
  private:
   struct Local;
   std::optional<Local> forward_backward(std::int64_t step);
-  StepOutcome exchange(std::int64_t step, const Local& local, Wish mine);
+  StepOutcome exchange(std::int64_t step,
+                       const Local& local,
+                       const CommTotals& before,
+                       Wish mine);
 
   StepParts parts_;
-  std::int64_t sent_before_ = 0;
-  double exposed_before_ms_ = 0;
 };
 
 /// Mean loss over every sample of `data`, each counted once, as a sum over a count over all ranks; `micro` samples at once.

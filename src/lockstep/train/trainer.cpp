@@ -28,6 +28,7 @@
 namespace lockstep::train {
 namespace {
 
+namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kTraceFirst = 3;  // the first steps warm caches up
@@ -80,7 +81,9 @@ class Trainer {
   Outcome run();
 
  private:
+  void check_once();
   void open();
+  void resume();
   void one_step(std::int64_t step);
   void after_step(const StepOutcome& outcome);
   void evaluate_now();
@@ -131,7 +134,7 @@ Trainer::Trainer(World& world, const TrainOptions& options)
                  .problem = "saving in the background is not built yet",
                  .next = "Set checkpoint.async = false"});
   }
-  checkpoint::steps_to_delete({}, static_cast<int>(resolved_.config.checkpoint.keep), {});
+  checkpoint::steps_to_delete({}, 0, static_cast<int>(resolved_.config.checkpoint.keep), {});
   strategy::RunData data = strategy::open_data(resolved_.config, spec_);
   train_data_ = std::make_shared<const TokenSequences>(std::move(data.train));
   if (data.valid)
@@ -139,7 +142,10 @@ Trainer::Trainer(World& world, const TrainOptions& options)
 
   const auto sampling = strategy::train_sampling(resolved_.config, train_data_->size());
   DistributedSampler sampler(sampling, strategy::dealing_of(resolved_, world.rank().value));
-  horizon_ = strategy::horizon_of(resolved_, sampler, options.stop_after);
+  horizon_ =
+      strategy::horizon_of(resolved_, strategy::steps_left_in(sampler), options.stop_after);
+  state_.data = identity_of(*train_data_, sampling);
+  check_once();
   check_same_sampling(
       sampler, [&](std::string_view mine) { return world_.all().gather_text(mine, "sampling"); });
   loader_ = std::make_unique<DataLoader>(
@@ -147,6 +153,45 @@ Trainer::Trainer(World& world, const TrainOptions& options)
       std::move(sampler),
       LoaderOptions{.workers = std::max<std::int64_t>(resolved_.config.data.workers, 1),
                     .timeout = world.timeout()});
+}
+
+/// What one rank of all, or one of a machine, looks at for the others. Writes nothing.
+void Trainer::check_once() {
+  if (is_first_) {
+    check_out(options_.places);
+    check_files(options_.places, options_.metrics, options_.trace);
+  }
+  if (world_.local_rank() != 0)
+    return;
+  world_.phase("verifying the data");
+  for (const auto& data : {train_data_, valid_data_}) {
+    if (!data)
+      continue;
+    for (const TokenFile& file : data->files())
+      file.verify();
+  }
+}
+
+/// The loader, the state and the length of the run, as the checkpoint has them.
+void Trainer::resume() {
+  world_.phase("loading checkpoint");
+  const fs::path folder = checkpoint::put_back(*options_.places.resume_from);
+  if (checkpoint::is_set_aside(*options_.places.resume_from)) {
+    say(cat("the newest checkpoint was set aside when a save was killed; going on from ",
+            folder.string(),
+            "\n"));
+  }
+  const DataIdentity data = state_.data;
+  state_ = restore(assembly_, checkpoint::Checkpoint(folder));
+  check_same_data(state_.data, data, folder.string());
+  loader_->restore(state_.sampler);
+  resumed_step_ = state_.step;
+  if (fs::weakly_canonical(folder) == fs::weakly_canonical(folder_.step(state_.step)))
+    saved_step_ = state_.step;
+  if (resolved_.config.train.epochs) {
+    horizon_ = strategy::horizon_of(
+        resolved_, state_.step + loader_->steps_left(), options_.stop_after);
+  }
 }
 
 void Trainer::open() {
@@ -164,12 +209,8 @@ void Trainer::open() {
   assembly_ = strategy::assemble(resolved_, spec_, world_, std::move(region));
   state_.seed = config.train.seed;
   state_.sampler = loader_->state();
-  if (options_.places.resume_from) {
-    world_.phase("loading checkpoint");
-    state_ = restore(assembly_, checkpoint::Checkpoint(*options_.places.resume_from));
-    loader_->restore(state_.sampler);
-    resumed_step_ = state_.step;
-  }
+  if (options_.places.resume_from)
+    resume();
   state_.tokenizer = train_data_->header().tokenizer;
   state_.config = print_config(config);
   stepper_ =
@@ -245,7 +286,7 @@ void Trainer::prune() {
     exempt.insert(state_.best->step);
   const auto steps = checkpoint::steps_in(folder_);
   for (const std::int64_t step : checkpoint::steps_to_delete(
-           steps, static_cast<int>(resolved_.config.checkpoint.keep), exempt)) {
+           steps, state_.step, static_cast<int>(resolved_.config.checkpoint.keep), exempt)) {
     try {
       checkpoint::remove_checkpoint(folder_, step);
     } catch (const Error& e) {

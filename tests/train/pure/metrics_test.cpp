@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/train/pure/event_file.h"
 #include "lockstep/train/pure/run_state.h"
@@ -119,6 +120,11 @@ TEST(RunState, ReadsBackWhatItWrote_CKP_05) {
                        .total_tokens = 99,
                        .seed = 3,
                        .sampler = {.seed = 3, .epoch = 2, .consumed = 40},
+                       .data = {.num_samples = 41,
+                                .sequence = 7,
+                                .order = "shuffled",
+                                .tail = "drop",
+                                .checksum = "12ab"},
                        .optimizer_steps = {{"w", 4}},
                        .valid_loss = 0.1,
                        .best = Best{.step = 4, .valid_loss = 0.05},
@@ -129,6 +135,28 @@ TEST(RunState, ReadsBackWhatItWrote_CKP_05) {
   EXPECT_EQ(back.optimizer_steps, state.optimizer_steps);
   EXPECT_EQ(back.best->valid_loss, 0.05);
   EXPECT_EQ(back.config, "a = 1\n");
+  check_same_data(state.data, back.data, "here");
+}
+
+TEST(RunState, RefusesOtherDataWithBothValues) {
+  const DataIdentity saved{
+      .num_samples = 41, .sequence = 7, .order = "shuffled", .tail = "drop", .checksum = "12ab"};
+  DataIdentity now = saved;
+  now.num_samples = 42;
+  now.sequence = 8;
+  now.order = "sequential";
+  now.tail = "repeat";
+  now.checksum = "34cd";
+  try {
+    check_same_data(saved, now, "step-000005");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Config);
+    for (const char* part : {"step-000005", "with 41, this run has 42", "with 7, this run has 8",
+                             "with shuffled, this run has sequential",
+                             "with drop, this run has repeat", "with 12ab, this run has 34cd"})
+      EXPECT_THAT(error.what(), testing::HasSubstr(part));
+  }
 }
 
 }  // namespace

@@ -35,7 +35,10 @@ void add_train_options(CLI::App& app, TrainRequest& request) {
   app.add_option("-n,--nproc-per-node", request.ranks, "ranks to start here: N or auto")
       ->group(size)
       ->capture_default_str();
-  app.add_option("--steps", request.steps, "stop after step N in all, resumed or not; 0 only saves the starting weights")->group(size);
+  app.add_option("--steps",
+                 request.steps,
+                 "stop after step N in all, resumed or not; 0 only saves the starting weights")
+      ->group(size);
   const std::string values = "Values";
   app.add_option("--set", request.sets, "section.key=value over the file; may be given again")
       ->group(values)
@@ -120,8 +123,11 @@ void check_train(const TrainRequest& request, const Config& config, int num_rank
   const strategy::RunData data = strategy::open_data(resolved.config, spec);
   const DistributedSampler sampler(strategy::train_sampling(resolved.config, data.train.size()),
                                    strategy::dealing_of(resolved, 0));
-  strategy::horizon_of(resolved, sampler, request.steps);
-  train::check_out(train::places_of(request.config, request.out, request.resume()));
+  const train::RunPlaces places =
+      train::places_of(request.config, request.out, request.resume());
+  strategy::horizon_of(resolved, strategy::steps_left_in(sampler), request.steps);
+  train::check_out(places);
+  train::check_files(places, request.metrics, request.trace);
 }
 
 }  // namespace lockstep::cli

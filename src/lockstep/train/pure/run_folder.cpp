@@ -19,6 +19,26 @@ fs::path run_of(const fs::path& given) {
                                                           : folder;
 }
 
+void check_file(const char* option, const fs::path& file, const RunPlaces& places) {
+  if (file.empty())
+    return;
+  const fs::path folder = fs::absolute(file).lexically_normal().parent_path();
+  std::error_code none;
+  const bool comes = folder == fs::absolute(places.out / "").lexically_normal().parent_path();
+  const bool there = fs::is_directory(folder, none);
+  const bool fits = !fs::is_directory(file, none) &&
+                    (there ? access(folder.c_str(), W_OK) == 0 : comes);  // prepare_out makes it
+  if (fits)
+    return;
+  throw Error({.fault = Fault::Storage,
+               .where = {.subject = cat(option, " ", file.string())},
+               .problem = "the file cannot be written",
+               .cause = fs::is_directory(file, none) ? "it is a folder"
+                        : there                      ? "no permission in its folder"
+                                                     : "its folder is not there",
+               .next = cat("Make the folder ", folder.string(), " or name another file")});
+}
+
 }  // namespace
 
 RunPlaces places_of(const fs::path& config,
@@ -49,6 +69,18 @@ void check_out(const RunPlaces& places) {
   }
 }
 
+void check_files(const RunPlaces& places, const fs::path& metrics, const fs::path& trace) {
+  check_file("--metrics", metrics, places);
+  check_file("--trace", trace, places);
+  std::error_code none;
+  if (metrics.empty() || places.resume_from || !fs::exists(metrics, none))
+    return;
+  throw Error({.fault = Fault::Config,
+               .where = {.subject = cat("--metrics ", metrics.string())},
+               .problem = "the file is there already, and lines of another run would mix with it",
+               .next = "Go on with that run by --resume, choose another file, or remove it"});
+}
+
 void prepare_out(const RunPlaces& places) {
   check_out(places);
   std::error_code failed;
@@ -60,6 +92,7 @@ void prepare_out(const RunPlaces& places) {
                  .cause = failed ? failed.message() : "no permission",
                  .next = "Choose another by --out DIR"});
   }
+  fs::remove(places.out / "failure.json", failed);
 }
 
 }  // namespace lockstep::train

@@ -23,7 +23,13 @@ RunPlaces places_of(const std::filesystem::path& config,
 /// Throws Config where the directory holds a run already and `places` does not resume. Writes nothing.
 void check_out(const RunPlaces& places);
 
-/// Checks and makes the run directory. Throws Storage where it cannot be made or written.
+/// The same for files that are named on the command line (empty: not given): throws Config where `metrics` is there already and
+/// `places` does not resume, Storage where a file's folder is not there or not writable. Writes nothing.
+void check_files(const RunPlaces& places,
+                 const std::filesystem::path& metrics,
+                 const std::filesystem::path& trace);
+
+/// Checks and makes the run directory; the report of an earlier failure goes. Throws Storage where it cannot be made or written.
 void prepare_out(const RunPlaces& places);
 
 }  // namespace lockstep::train
