@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -86,11 +88,31 @@ int listen_at(const StoreAddress& address) {
   return socket.release();
 }
 
-bool answers(const StoreAddress& address) {
+// Whether somebody accepts at this address within `patience`: a machine that drops what it gets never says no.
+bool accepts(const addrinfo& entry, std::chrono::milliseconds patience) {
+  const Socket socket(::socket(entry.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::connect(socket.get(), entry.ai_addr, entry.ai_addrlen) == 0)
+    return true;
+  if (errno != EINPROGRESS)
+    return false;
+  pollfd wait{.fd = socket.get(), .events = POLLOUT, .revents = 0};
+  int error = 0;
+  socklen_t length = sizeof error;
+  return ::poll(&wait, 1, static_cast<int>(patience.count())) == 1 &&
+         ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
+}
+
+// Tries every address of the host, each for at most its share of the time that is left, and never longer than 3 s.
+bool answers(const StoreAddress& address, Clock::time_point until) {
   const Addresses found = resolve(address);
-  for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next) {
-    const Socket socket(::socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (::connect(socket.get(), entry->ai_addr, entry->ai_addrlen) == 0)
+  int left = 0;
+  for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next)
+    ++left;
+  for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next, --left) {
+    const auto share =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()) / left;
+    if (accepts(*entry,
+                std::clamp(share, std::chrono::milliseconds(1), std::chrono::milliseconds(3000))))
       return true;
   }
   return false;
@@ -132,7 +154,7 @@ std::shared_ptr<Store> connect_store(const StoreAddress& address,
                                      std::chrono::milliseconds timeout) {
   const auto start = Clock::now();
   auto next_report = start + std::chrono::seconds(3);
-  while (!answers(address)) {
+  while (!answers(address, start + timeout)) {
     const auto now = Clock::now();
     const double waited = std::chrono::duration<double>(now - start).count();
     if (now - start > timeout) {
