@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that disagree: found before data moves, or before the step ends, and told on every rank.
+#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
@@ -30,7 +31,7 @@ void expect_error(Fault fault,
 }
 
 TEST(Mismatch, LeavesTheTensorsAsTheyWere_HNG_02) {
-  run_ranks(3, [](World& world) {
+  run_failing_ranks(3, [](World& world) {
     const std::int64_t rows = world.rank().value == 1 ? 200 : 100;
     const at::Tensor tensor = at::full({rows, 4}, 1.0 + world.rank().value);
     expect_error(
@@ -47,14 +48,14 @@ TEST(Mismatch, LeavesTheTensorsAsTheyWere_HNG_02) {
 }
 
 TEST(Mismatch, OfTypesAndSubjectsIsFound) {
-  run_ranks(2, [](World& world) {
+  run_failing_ranks(2, [](World& world) {
     const at::Tensor tensor = at::ones({8}, world.rank().value == 0 ? at::kFloat : at::kDouble);
     expect_error(
         Fault::Mismatch,
         [&] { world.all().broadcast(tensor, {0}, "w").wait(); },
         AllOf(HasSubstr("f32"), HasSubstr("f64")));
   });
-  run_ranks(2, [](World& world) {
+  run_failing_ranks(2, [](World& world) {
     const std::string subject = world.rank().value == 0 ? "layers.0.weight" : "layers.1.weight";
     expect_error(
         Fault::Mismatch,
@@ -64,7 +65,7 @@ TEST(Mismatch, OfTypesAndSubjectsIsFound) {
 }
 
 TEST(Mismatch, OfATransferIsFoundByTheReceiver) {
-  run_ranks(2, [](World& world) {
+  run_failing_ranks(2, [](World& world) {
     if (world.rank().value == 0) {
       EXPECT_THROW(world.all().send(at::ones({8}), {1}, "x").wait(), Error);
     } else {
@@ -86,6 +87,65 @@ TEST(Mismatch, OfPartitionsShowsBothLists_HNG_08) {
         Fault::Mismatch,
         [&] { (void)world.group("g", own); },
         AllOf(HasSubstr("{0 3}"), HasSubstr("{1 2}")));
+  });
+}
+
+TEST(Mismatch, OfAnExchangeOfTextsOnOneRankIsToldOnBoth_HNG_06) {
+  for (const bool known : {false, true}) {
+    const auto start = std::chrono::steady_clock::now();
+    run_failing_ranks(2, [&](World& world) {
+      const Group all = world.all();
+      const at::Tensor sum = at::ones({3});
+      if (known)
+        all.all_reduce(sum, ReduceOp::Sum, "gradient").wait();
+      const bool first = world.rank().value == 0;
+      expect_error(
+          Fault::Mismatch,
+          [&] {
+            if (first)
+              (void)all.gather_text("mine", "report");
+            else
+              all.all_reduce(sum, ReduceOp::Sum, "gradient").wait();
+          },
+          AllOf(HasSubstr("gather_text 'report' (rank 0)"), HasSubstr("'gradient' (rank 1)")));
+    });
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(6));
+  }
+}
+
+TEST(Mismatch, OfACallThatEndedInBuffersOnOneRankIsToldOnBoth_HNG_06) {
+  const auto start = std::chrono::steady_clock::now();
+  run_failing_ranks(2, [](World& world) {
+    const Group all = world.all();
+    const at::Tensor small = at::ones({3});
+    all.broadcast(small, {1}, "small").wait();
+    all.barrier("end").wait();
+    expect_error(
+        Fault::Mismatch,
+        [&] {
+          if (world.rank().value == 0) {
+            all.all_reduce(at::ones({11}), ReduceOp::Sum, "new").wait();
+          } else {
+            all.broadcast(small, {1}, "small").wait();
+            all.barrier("end").wait();
+          }
+        },
+        AllOf(HasSubstr("all_reduce sum f32 [11] 'new' (rank 0)"),
+              HasSubstr("'small' (rank 1)"),
+              HasSubstr("#3")));
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(6));
+}
+
+TEST(Left, RankIsNamedByAnExchangeOfTexts) {
+  run_ranks(3, [](World& world) {
+    if (world.rank().value == 1)
+      return;
+    expect_error(
+        Fault::Peer,
+        [&] { (void)world.all().gather_text("mine", "report"); },
+        AllOf(HasSubstr("rank 1 missing at gather_text #1"), HasSubstr("it has finished")));
+    EXPECT_THROW(world.finish(), Error);
   });
 }
 
@@ -115,7 +175,7 @@ TEST(Digest, FindsKnownCallsThatWereSwapped) {
 }
 
 TEST(Deadline, HoldsForTheVeryFirstCall_HNG_05) {
-  run_ranks(2, WorldOptions{.timeout = std::chrono::milliseconds(600)}, [](World& world) {
+  run_failing_ranks(2, WorldOptions{.timeout = std::chrono::milliseconds(600)}, [](World& world) {
     if (world.rank().value == 1)
       std::this_thread::sleep_for(std::chrono::seconds(2));
     const auto start = std::chrono::steady_clock::now();
@@ -124,6 +184,17 @@ TEST(Deadline, HoldsForTheVeryFirstCall_HNG_05) {
         [&] { world.all().barrier("first").wait(); },
         HasSubstr("rank 1 missing at barrier #1"));
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1500));
+  });
+}
+
+TEST(Deadline, HoldsForAnExchangeOfTextsToo_HNG_05) {
+  run_failing_ranks(2, WorldOptions{.timeout = std::chrono::milliseconds(600)}, [](World& world) {
+    if (world.rank().value == 1)
+      std::this_thread::sleep_for(std::chrono::seconds(2));
+    expect_error(
+        Fault::Peer,
+        [&] { (void)world.all().gather_text("mine", "report"); },
+        HasSubstr("rank 1 missing at gather_text #1"));
   });
 }
 
@@ -137,7 +208,21 @@ TEST(Failure, OfOneRankReachesCallsThatOthersWaitIn_HNG_03) {
         Fault::Peer,
         [&] { world.all().barrier("end").wait(); },
         AllOf(HasSubstr("rank 2 failed"), HasSubstr("no memory for this")));
+    EXPECT_THROW(world.finish(), Error);
   });
+}
+
+TEST(Failure, OfACallThatNobodyWaitedForEndsTheRank) {
+  for (const bool dropped : {true, false}) {
+    run_ranks(2, [&](World& world) {
+      const std::int64_t elements = 5 + 2 * world.rank().value;
+      Pending last = world.all().all_reduce(at::ones({elements}), ReduceOp::Sum, "last");
+      if (dropped)
+        last = Pending();
+      expect_error(
+          Fault::Mismatch, [&] { world.finish(); }, AllOf(HasSubstr("[5]"), HasSubstr("[7]")));
+    });
+  }
 }
 
 }  // namespace

@@ -153,6 +153,19 @@ TEST(Killed, WhileItComputesIsFoundTooByRanksThatWait) {
   }
 }
 
+TEST(Killed, IsFoundByRanksThatExchangeTextsToo) {
+  std::vector<Running> ranks = start(
+      {.arguments =
+           {"--timeout-ms", "1800000", "--gather", "--rank", "1", "--at", "3", "--do", "kill"},
+       .size = 3});
+  for (const int rank : {0, 2}) {
+    const Finished end = ranks[static_cast<std::size_t>(rank)].wait(seconds(20));
+    EXPECT_EQ(end.status, 6) << end.err;
+    EXPECT_LT(end.seconds, 12);
+    EXPECT_THAT(end.err, HasSubstr("rank 1 is gone"));
+  }
+}
+
 TEST(Left, RankThatFinishedEarlyIsNamed) {
   std::vector<Running> ranks = start({.arguments = {"--timeout-ms",
                                                     "1800000",

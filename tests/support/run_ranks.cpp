@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/comm/rank_report.h"
 
@@ -85,6 +86,19 @@ void run_ranks(int size,
     if (!failure.empty())
       ADD_FAILURE() << failure;
   }
+}
+
+void run_failing_ranks(int size,
+                       const WorldOptions& options,
+                       const std::function<void(World&)>& body) {
+  run_ranks(size, options, [&](World& world) {
+    body(world);
+    EXPECT_THROW(world.finish(), Error) << "rank " << world.rank().value << " hides the failure";
+  });
+}
+
+void run_failing_ranks(int size, const std::function<void(World&)>& body) {
+  run_failing_ranks(size, WorldOptions{.timeout = std::chrono::seconds(60)}, body);
 }
 
 }  // namespace lockstep::test

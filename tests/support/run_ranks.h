@@ -21,4 +21,10 @@ void run_ranks(int size,
                const std::function<void(World&)>& body,
                std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
+/// The same for bodies that provoke the failure of a group and catch it: the end of every rank must report it once more.
+void run_failing_ranks(int size,
+                       const WorldOptions& options,
+                       const std::function<void(World&)>& body);
+void run_failing_ranks(int size, const std::function<void(World&)>& body);
+
 }  // namespace lockstep::test

@@ -113,7 +113,13 @@ TEST(FirstDifference, NamesTheFirstCallThatDiffersAndTwoRanks) {
   EXPECT_FALSE(first_difference({{"a"}, {"a"}}).found);
 }
 
-RankState state(int rank, std::uint64_t finished, std::uint64_t current, const std::string& text) {
+RankState state(int rank,
+                std::uint64_t finished,
+                std::uint64_t current,
+                const std::string& text,
+                std::vector<EnteredCall> before = {}) {
+  if (current > 0)
+    before.push_back({.sequence = current, .text = text});
   return {
       .rank = rank,
       .beat = 1,
@@ -123,15 +129,19 @@ RankState state(int rank, std::uint64_t finished, std::uint64_t current, const s
                   .finished_name = finished == 0 ? "" : call_name(Operation::AllReduce, finished),
                   .current = current,
                   .current_name = current == 0 ? "" : call_name(Operation::AllReduce, current),
-                  .current_text = text}}};
+                  .entered = std::move(before)}}};
 }
 
 TEST(RankState, ReadsBackFromItsText) {
-  const RankState read = rank_state_from_json(to_json(state(2, 16, 17, "all_reduce")));
+  const RankState read =
+      rank_state_from_json(to_json(state(2, 16, 17, "all_reduce", {{16, "barrier"}})));
   EXPECT_EQ(read.rank, 2);
   EXPECT_EQ(read.phase, "forward");
   ASSERT_NE(read.in("all"), nullptr);
   EXPECT_EQ(read.in("all")->current, 17U);
+  ASSERT_EQ(read.in("all")->entered.size(), 2U);
+  EXPECT_EQ(read.in("all")->entered[0].sequence, 16U);
+  EXPECT_EQ(read.in("all")->entered[1].text, "all_reduce");
   EXPECT_EQ(read.in("other"), nullptr);
 }
 
@@ -156,6 +166,24 @@ TEST(RankState, TellsWhoIsInTheSameCallWithAnotherOne_HNG_06) {
   EXPECT_FALSE(find_disagreement(
                    {state(0, 16, 17, "x"), state(1, 17, 18, "barrier"), state(2, 17, 0, "")}, "all")
                    .has_value());
+}
+
+TEST(RankState, TellsWhoLeftACallBehindThatOthersNeverMade_HNG_06) {
+  const auto found = find_disagreement(
+      {state(0, 16, 17, "gather_text 'x'", {{16, "all_reduce 'w'"}}),
+       state(1,
+             18,
+             19,
+             "barrier",
+             {{16, "all_reduce 'w'"}, {17, "broadcast 'w'"}, {18, "broadcast 'v'"}}),
+       state(2, 18, 0, "", {{18, "other"}})},
+      "all");
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->sequence, 17U);
+  EXPECT_EQ(found->rank_a, 0);
+  EXPECT_EQ(found->a, "gather_text 'x'");
+  EXPECT_EQ(found->rank_b, 1);
+  EXPECT_EQ(found->b, "broadcast 'w'");
 }
 
 TEST(Failure, TravelsAsTextAndBecomesTheErrorOfAnotherRank_HNG_03) {

@@ -6,6 +6,7 @@
 //                        abort, kill, segv, extra (one more all_reduce, named metric), shape, operation, barrier (an extra one),
 //                        finish (ends early), hang
 //   --barrier            each step ends with a barrier
+//   --gather             each step begins with an exchange of texts through the store
 // Prints "rank R of N joined", then "rank R step S" for each step done.
 #include <cstdlib>
 #include <iostream>
@@ -39,7 +40,8 @@ struct Options {
                                                {"at", "1"},
                                                {"do", ""},
                                                {"sleep-ms", "60000"},
-                                               {"barrier", "0"}};
+                                               {"barrier", "0"},
+                                               {"gather", "0"}};
   const std::string& text(const std::string& name) const { return values.at(name); }
   int number(const std::string& name) const {
     return static_cast<int>(lockstep::parse_int(values.at(name)).value());
@@ -50,8 +52,8 @@ Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string name = std::string(argv[i]).substr(2);
-    if (name == "barrier") {
-      options.values["barrier"] = "1";
+    if (name == "barrier" || name == "gather") {
+      options.values[name] = "1";
     } else if (options.values.contains(name) && i + 1 < argc) {
       options.values[name] = argv[++i];
     } else {
@@ -104,6 +106,8 @@ void loop(World& world, const Options& options) {
       misbehave(options.text("do"), all, options);
     if (mine && options.text("do") == "finish")
       return;
+    if (options.number("gather") != 0)
+      all.gather_text(cat(step), "report");
     world.phase("reduce");
     const at::Tensor gradient =
         at::full({options.number("elements")}, world.rank().value + step, at::kDouble);

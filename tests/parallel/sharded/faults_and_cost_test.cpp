@@ -108,6 +108,7 @@ TEST(DataParallelFaults, NameTheParameterAndStepThatBreakAStaticGraph_DDP_15) {
       }
     } else {
       EXPECT_THROW(step(false), Error) << "the other rank stops too";
+      EXPECT_THROW(world.finish(), Error);
     }
   });
 }
@@ -150,6 +151,7 @@ TEST(DataParallelFaults, NameTheRankThatLeftAPlainLoopEarlyAndAfterHowManySteps_
       step();
     if (world.rank().value == 0) {
       expect_names(error_of(step), {"rank 1", "finished 4 steps", "step 5"});
+      EXPECT_THROW(world.finish(), Error);
     }
   });
 }

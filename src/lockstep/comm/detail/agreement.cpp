@@ -95,6 +95,47 @@ void check_recv(GroupState& group, const CallState& call) {
   }
 }
 
+namespace {
+
+// Takes an exchange out of the watchdog's sight, however it ends.
+class Exchange {
+ public:
+  Exchange(GroupState& group, std::string_view subject)
+      : group_(group), call_(group.begin_exchange(subject)) {}
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+  ~Exchange() { group_.end_exchange(*call_); }
+  CallState& call() const { return *call_; }
+
+ private:
+  GroupState& group_;
+  const std::shared_ptr<CallState> call_;
+};
+
+// Their texts, apart from the subject that each put before it.
+std::vector<std::string> read_texts(GroupState& group,
+                                    const CallState& call,
+                                    const std::vector<std::string>& values) {
+  const std::string& subject = call.description.subject;
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t end = values[i].find('\0');
+    const std::string theirs = values[i].substr(0, end);
+    if (theirs != subject) {
+      throw Error(mismatch(group,
+                           group.where(call),
+                           {.rank_a = group.job().rank(),
+                            .rank_b = group.members().ranks[i].value,
+                            .a = cat("gather_text '", subject, "'"),
+                            .b = cat("gather_text '", theirs, "'")}));
+    }
+    texts.push_back(values[i].substr(end + 1));
+  }
+  return texts;
+}
+
+}  // namespace
+
 std::vector<std::string> exchange_texts(GroupState& group,
                                         std::string_view mine,
                                         std::string_view subject) {
@@ -103,47 +144,21 @@ std::vector<std::string> exchange_texts(GroupState& group,
   std::vector<std::string> keys;
   for (const GlobalRank rank : group.members().ranks)
     keys.push_back(cat(key, rank.value));
+  const Exchange exchange(group, subject);
+  CallState& call = exchange.call();
   job.store->set(cat(key, job.rank()), cat(subject, '\0', mine));
-  const Where where{.rank = job.rank(),
-                    .group = group.label(),
-                    .operation = "gather_text",
-                    .subject = std::string(subject)};
-  const auto start = CallState::Clock::now();
-  for (Poll poll;; poll.pause()) {
-    if (const auto values = job.store->get_all(keys)) {
-      std::vector<std::string> texts;
-      for (std::size_t i = 0; i < values->size(); ++i) {
-        const std::size_t end = values->at(i).find('\0');
-        const std::string theirs = values->at(i).substr(0, end);
-        if (theirs != subject) {
-          throw Error(mismatch(group,
-                               where,
-                               {.rank_a = job.rank(),
-                                .rank_b = group.members().ranks[i].value,
-                                .a = cat("gather_text '", subject, "'"),
-                                .b = cat("gather_text '", theirs, "'")}));
-        }
-        texts.push_back(values->at(i).substr(end + 1));
-      }
-      return texts;
+  // The watchdog ends it where members are gone, make other calls, or are late.
+  for (Poll poll; !call.ended(); poll.pause()) {
+    if (const auto values = job.store->get_all(keys))
+      return read_texts(group, call, *values);
+    if (const auto failure = job.first_failure(*job.store)) {
+      const bool own = failure->rank == job.rank();
+      throw Error(own ? failure->facts : consequence_of(*failure, group.where(call)));
     }
-    if (const auto failure = job.first_failure(*job.store))
-      throw Error(consequence_of(*failure, where));
-    if (CallState::Clock::now() - start < job.timeout)
-      continue;
-    std::vector<std::string> missing;
-    for (const GlobalRank rank : group.members().ranks) {
-      if (!job.store->get(cat(key, rank.value)))
-        missing.push_back(cat(rank.value));
-    }
-    throw Error({.fault = Fault::Peer,
-                 .where = where,
-                 .problem = cat("waited for ",
-                                human_seconds(std::chrono::duration<double>(job.timeout).count()),
-                                "; missing ranks ",
-                                cut_list(missing, 16)),
-                 .next = "Look at what those ranks do instead, or raise comm.timeout_seconds"});
   }
+  call.wait();
+  LOCKSTEP_ASSERT(false);
+  return {};
 }
 
 }  // namespace lockstep::comm

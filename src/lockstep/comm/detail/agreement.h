@@ -19,8 +19,8 @@ void agree_on(GroupState& group, const CallState& call);
 void announce_send(GroupState& group, const CallState& call);
 void check_recv(GroupState& group, const CallState& call);
 
-/// One text of every member, in group order. Waits for all, up to the timeout.
-/// Errors   Peer: a rank failed, or did not come, named. Mismatch: the subjects differ.
+/// One text of every member, in group order. Waits for all, up to the timeout, in the watchdog's sight.
+/// Errors   Peer: a rank failed, is gone or did not come, named. Mismatch: the subjects differ, or a member makes another call.
 std::vector<std::string> exchange_texts(GroupState& group,
                                         std::string_view mine,
                                         std::string_view subject);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/detail/call_state.h"
 
+#include "lockstep/base/text.h"
+
 namespace lockstep::comm {
 
 bool CallState::end(std::exception_ptr error) {
@@ -28,6 +30,11 @@ void CallState::wait() {
   }
   if (error_)
     std::rethrow_exception(error_);
+}
+
+std::string text_of(const CallState& call) {
+  return call.through_store ? cat("gather_text '", call.description.subject, "'")
+                            : lockstep::text_of(call.description);
 }
 
 }  // namespace lockstep::comm

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -26,11 +28,14 @@ class CallState {
   std::vector<at::Tensor> tensors;  ///< kept alive until the call ends
   /// A collective: runs it to its end.
   std::function<void(Backend&)> run;
-  /// A transfer between two ranks: posts it. Exactly one of the two is set.
+  /// A transfer between two ranks: posts it. Exactly one of the two is set, except where `through_store`.
   std::function<std::unique_ptr<Transfer>(Backend&)> post;
+  /// An exchange of texts through the store, made by the caller itself: numbered among the collectives, never queued. Only
+  /// the subject of its description counts.
+  bool through_store = false;
   Clock::time_point enqueued = Clock::now();
-  Clock::time_point
-      started{};  ///< set by the worker before anybody reads it under the group's lock
+  /// When it began to block its queue: its deadline counts from here. Atomic: a lane sets it while the watchdog looks.
+  std::atomic<Clock::time_point> started{};
 
   /// Ends the call, with an error or none. False when it had ended already.
   bool end(std::exception_ptr error);
@@ -46,5 +51,8 @@ class CallState {
   bool ended_ = false;
   std::exception_ptr error_;
 };
+
+/// What members of a group compare: "all_reduce sum f32 [4] 'x'", "gather_text 'info'".
+std::string text_of(const CallState& call);
 
 }  // namespace lockstep::comm

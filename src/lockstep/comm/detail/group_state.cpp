@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/detail/group_state.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
@@ -14,6 +15,9 @@
 namespace lockstep::comm {
 
 namespace {
+// Of the calls whose texts are published: a rank can be ahead of others by calls that end in the transport's buffers.
+constexpr std::size_t kMostEntered = 16;
+
 std::string ranks_text(const std::vector<GlobalRank>& ranks) {
   std::vector<std::string> texts;
   for (const GlobalRank rank : ranks)
@@ -23,6 +27,8 @@ std::string ranks_text(const std::vector<GlobalRank>& ranks) {
 
 // Which call this is, as messages name it: collectives are numbered per group, transfers per pair of ranks.
 std::string name_of_call(const CallState& call, const GroupState::Members& members) {
+  if (call.through_store)
+    return cat("gather_text #", call.sequence);
   const std::string name = call_name(call.description.operation, call.sequence);
   if (!call.post)
     return name;
@@ -78,18 +84,58 @@ std::shared_ptr<CallState> GroupState::enqueue(std::shared_ptr<CallState> call) 
   call->sequence = call->post ? next_transfer(call->description) : next_sequence_++;
   if (!call->post)
     history_.add(call->description);
-  if (failure_ || closing_) {
-    call->end(failure_ ? failure_
-                       : std::make_exception_ptr(
-                             Error({.fault = Fault::Usage,
-                                    .where = where(*call),
-                                    .problem = "the world of this group is gone",
-                                    .next = "Keep the World alive while its groups are used"})));
+  if (refuse(*call))
     return call;
-  }
   queue_.push_back(call);
   changed_.notify_all();
   return call;
+}
+
+// Ends a call that comes too late for the group. The lock is held.
+bool GroupState::refuse(CallState& call) {
+  if (!failure_ && !closing_)
+    return false;
+  call.end(failure_ ? failure_
+                    : std::make_exception_ptr(
+                          Error({.fault = Fault::Usage,
+                                 .where = where(call),
+                                 .problem = "the world of this group is gone",
+                                 .next = "Keep the World alive while its groups are used"})));
+  return true;
+}
+
+std::shared_ptr<CallState> GroupState::begin_exchange(std::string_view subject) {
+  auto call = std::make_shared<CallState>();
+  call->through_store = true;
+  call->description.subject = subject;
+  call->started = CallState::Clock::now();
+  const std::lock_guard lock(mutex_);
+  call->sequence = next_sequence_++;
+  if (refuse(*call))
+    return call;
+  exchange_ = call;
+  note_entered(*call);
+  return call;
+}
+
+void GroupState::end_exchange(CallState& call) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (exchange_.get() == &call)
+      exchange_ = nullptr;
+    // Collectives that were queued before it may still run.
+    if (!current_ && queue_.empty() && finished_ < call.sequence) {
+      finished_ = call.sequence;
+      finished_name_ = name(call);
+    }
+  }
+  call.end(nullptr);
+}
+
+void GroupState::note_entered(const CallState& call) {
+  entered_.push_back({.sequence = call.sequence, .text = text_of(call)});
+  if (entered_.size() > kMostEntered)
+    entered_.pop_front();
 }
 
 std::uint64_t GroupState::next_transfer(const CallDescription& call) {
@@ -133,7 +179,7 @@ void GroupState::run_call(const std::shared_ptr<CallState>& call) {
     agree_on(*this, *call);
     connect();
   } else {
-    std::string text = text_of(call->description);
+    std::string text = text_of(*call);
     if (!agreed_.contains(text)) {
       agree_on(*this, *call);
       agreed_.insert(std::move(text));
@@ -161,6 +207,8 @@ void GroupState::begin(const std::shared_ptr<CallState>& call) {
   const std::lock_guard lock(mutex_);
   call->started = CallState::Clock::now();
   current_ = call;
+  if (call->description.operation != Operation::Connect)
+    note_entered(*call);
 }
 
 void GroupState::finish(const std::shared_ptr<CallState>& call) {
@@ -178,7 +226,7 @@ void GroupState::finish(const std::shared_ptr<CallState>& call) {
     if (call->post) {
       last_transfer_ = name(*call);
     } else if (call->description.operation != Operation::Connect) {
-      finished_ = call->sequence;
+      finished_ = std::max(finished_, call->sequence);
       finished_name_ = name(*call);
     }
   }
@@ -205,6 +253,8 @@ void GroupState::fail(const std::exception_ptr& error) {
     }
     if (connecting_)
       ended.push_back(connecting_);
+    if (exchange_)
+      ended.push_back(exchange_);
     queue_.clear();
     changed_.notify_all();
   }
@@ -212,15 +262,17 @@ void GroupState::fail(const std::exception_ptr& error) {
     call->end(error);
 }
 
-bool GroupState::broken() const {
+std::exception_ptr GroupState::failure() const {
   const std::lock_guard lock(mutex_);
-  return failure_ != nullptr;
+  return failure_;
 }
 
 std::shared_ptr<CallState> GroupState::current() const {
   const std::lock_guard lock(mutex_);
   if (current_)
     return current_;
+  if (exchange_)
+    return exchange_;
   for (const Lane* lane : {&recvs_, &sends_}) {
     if (!lane->queue.empty())
       return lane->queue.front().call;
@@ -231,11 +283,13 @@ std::shared_ptr<CallState> GroupState::current() const {
 GroupProgress GroupState::progress() const {
   const std::shared_ptr<CallState> call = current();
   const std::lock_guard lock(mutex_);
-  GroupProgress progress{.group = key_, .finished = finished_, .finished_name = finished_name_};
+  GroupProgress progress{.group = key_,
+                         .finished = finished_,
+                         .finished_name = finished_name_,
+                         .entered = {entered_.begin(), entered_.end()}};
   if (call) {
     progress.current = call->post ? 0 : call->sequence;
     progress.current_name = name(*call);
-    progress.current_text = text_of(call->description);
   }
   return progress;
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -57,13 +58,19 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
 
   std::shared_ptr<CallState> enqueue(std::shared_ptr<CallState> call);
 
+  /// An exchange of texts that the caller makes itself, so that the watchdog sees it like a collective: it blocks this rank
+  /// until end_exchange, and is ended with an error when the group breaks.
+  std::shared_ptr<CallState> begin_exchange(std::string_view subject);
+  void end_exchange(CallState& call);
+
   std::shared_ptr<CallState> current() const;  ///< what blocks the queue; none when idle
   GroupProgress progress() const;
   std::string name(const CallState& call) const;  ///< "all_reduce #17", "send #3 to rank 1"
   Where where(const CallState& call) const;
 
   void fail(const std::exception_ptr& error);
-  bool broken() const;
+  bool broken() const { return failure() != nullptr; }
+  std::exception_ptr failure() const;  ///< what broke the group; none while it works
 
   /// Ends the worker: waits for it when the group works, leaves it behind when it is broken.
   void close();
@@ -93,6 +100,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void work();
   void run_call(const std::shared_ptr<CallState>& call);
   void connect();
+  bool refuse(CallState& call);
+  void note_entered(const CallState& call);
   void begin(const std::shared_ptr<CallState>& call);
   void finish(const std::shared_ptr<CallState>& call);
   std::exception_ptr our_error(const CallState& call);
@@ -118,6 +127,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::deque<std::shared_ptr<CallState>> queue_;
   std::shared_ptr<CallState> taken_;    // from the queue by the worker, last
   std::shared_ptr<CallState> current_;  // what the worker blocks on
+  std::shared_ptr<CallState> exchange_;  // what a caller blocks on, through the store
+  std::deque<EnteredCall> entered_;      // the last few collectives and exchanges
   std::uint64_t finished_ = 0;
   std::string finished_name_;
   std::string last_transfer_;

@@ -106,9 +106,9 @@ void Watchdog::look(Clock::time_point now) {
     const std::shared_ptr<CallState> call = group->current();
     if (!call || group->broken())
       continue;
-    if (now - call->started > job_->timeout) {
+    if (now - call->started.load() > job_->timeout) {
       check_deadline(*group, *call, now);
-    } else if (due && now - call->started >= interval_) {
+    } else if (due && now - call->started.load() >= interval_) {
       check_peers(*group, *call);
     }
   }
@@ -148,7 +148,10 @@ void Watchdog::check_deadline(GroupState& group, const CallState& call, Clock::t
 void Watchdog::check_peers(GroupState& group, const CallState& call) {
   const std::vector<RankState> states = member_states(group, *job_->watch_store);
   if (const auto difference = find_disagreement(states, group.key())) {
-    found(group, call, mismatch(group, group.where(call), *difference));
+    Where where = group.where(call);
+    if (call.post || difference->sequence != call.sequence)
+      where.operation = cat("call #", difference->sequence);
+    found(group, call, mismatch(group, std::move(where), *difference));
     return;
   }
   if (auto dead = dead_member(group, group.where(call), "")) {

@@ -70,9 +70,10 @@ std::shared_ptr<GroupState> WorldState::add_group(GroupState::Members members) {
 void WorldState::finish() {
   if (ended_)
     return;
-  ended_ = true;
   for (const auto& [key, group] : groups_)
     group->close();
+  throw_lost_failure();
+  ended_ = true;
   if (watchdog_) {
     watchdog_->leave(*job_->store);
     count_out();
@@ -80,6 +81,21 @@ void WorldState::finish() {
       wait_for_others();
   }
   job_->tell_finished();
+}
+
+// A call whose handle was dropped, or never waited for, may have failed without anybody's notice.
+void WorldState::throw_lost_failure() {
+  for (const auto& [key, group] : groups_) {
+    const std::exception_ptr failure = group->failure();
+    if (!failure)
+      continue;
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::exception& error) {
+      fail(error);
+      throw;
+    }
+  }
 }
 
 void WorldState::count_out() { job_->store->add(kOutKey, 1); }

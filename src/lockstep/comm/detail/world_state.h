@@ -25,10 +25,13 @@ class WorldState {
 
   std::string standing() const;
 
+  /// Ends this rank as one that did all it had to. Throws the failure of a group that broke, whether or not anybody waited
+  /// for the call that broke it; the rank has failed then.
   void finish();
   void fail(const std::exception& error);
 
  private:
+  void throw_lost_failure();
   void wait_for_others();
   void count_out();
   std::string last_operation() const;

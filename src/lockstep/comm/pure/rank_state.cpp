@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/pure/rank_state.h"
 
+#include <algorithm>
+#include <map>
+#include <utility>
+
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/text.h"
 
 namespace lockstep {
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EnteredCall, sequence, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
-    GroupProgress, group, finished, finished_name, current, current_name, current_text)
+    GroupProgress, group, finished, finished_name, current, current_name, entered)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankState, rank, beat, phase, left, groups)
 
 const GroupProgress* RankState::in(std::string_view group) const {
@@ -29,22 +34,26 @@ RankState rank_state_from_json(std::string_view json) {
 
 std::optional<Disagreement> find_disagreement(const std::vector<RankState>& states,
                                               std::string_view group) {
-  for (std::size_t a = 0; a < states.size(); ++a) {
-    const GroupProgress* first = states[a].in(group);
-    if (first == nullptr || first->current == 0)
+  std::map<std::uint64_t, std::pair<int, std::string>>
+      first;  // who made each call first, of `states`
+  std::optional<Disagreement> earliest;
+  for (const RankState& state : states) {
+    const GroupProgress* progress = state.in(group);
+    if (progress == nullptr)
       continue;
-    for (std::size_t b = a + 1; b < states.size(); ++b) {
-      const GroupProgress* second = states[b].in(group);
-      if (second == nullptr || second->current != first->current ||
-          second->current_text == first->current_text)
+    for (const EnteredCall& call : progress->entered) {
+      const auto& [rank, text] =
+          first.try_emplace(call.sequence, state.rank, call.text).first->second;
+      if (text == call.text || (earliest && earliest->sequence <= call.sequence))
         continue;
-      return Disagreement{.rank_a = states[a].rank,
-                          .rank_b = states[b].rank,
-                          .a = first->current_text,
-                          .b = second->current_text};
+      earliest = {.sequence = call.sequence,
+                  .rank_a = rank,
+                  .rank_b = state.rank,
+                  .a = text,
+                  .b = call.text};
     }
   }
-  return std::nullopt;
+  return earliest;
 }
 
 std::vector<int> missing_from(const std::vector<RankState>& states,
@@ -54,7 +63,11 @@ std::vector<int> missing_from(const std::vector<RankState>& states,
   for (const RankState& state : states) {
     const GroupProgress* progress = state.in(group);
     const bool arrived =
-        progress != nullptr && (progress->finished >= sequence || progress->current >= sequence);
+        progress != nullptr &&
+        (progress->finished >= sequence || progress->current >= sequence ||
+         std::any_of(progress->entered.begin(),
+                     progress->entered.end(),
+                     [&](const EnteredCall& call) { return call.sequence == sequence; }));
     if (!arrived)
       missing.push_back(state.rank);
   }

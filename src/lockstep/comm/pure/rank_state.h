@@ -11,7 +11,14 @@
 
 namespace lockstep {
 
-/// Where one rank stands in one group. Sequence numbers count the group's collectives from 1; 0: none yet.
+/// A collective that a rank has begun.
+struct EnteredCall {
+  std::uint64_t sequence = 0;
+  std::string text;  ///< whole description, compared between ranks
+};
+
+/// Where one rank stands in one group. Sequence numbers count the group's collectives, and exchanges of texts through the
+/// store, from 1; 0: none yet.
 struct GroupProgress {
   std::string group;           ///< key of the group, the same on all members
   std::uint64_t finished = 0;  ///< the last collective that ended
@@ -19,7 +26,7 @@ struct GroupProgress {
   std::uint64_t current =
       0;  ///< the collective under way; 0: none, or a transfer between two ranks
   std::string current_name;
-  std::string current_text;  ///< whole description, compared between ranks
+  std::vector<EnteredCall> entered;  ///< the last few, finished ones too
 };
 
 /// What a rank publishes about once a second.
@@ -37,13 +44,16 @@ struct RankState {
 std::string to_json(const RankState& state);
 RankState rank_state_from_json(std::string_view json);
 
-/// Two ranks that are in the same collective of a group with different descriptions.
+/// Two ranks that made different calls at one place among a group's collectives. One of them may have left it behind: small
+/// calls can end in the transport's buffers.
 struct Disagreement {
+  std::uint64_t sequence = 0;  ///< of the call; 0: not one of those
   int rank_a = 0;
   int rank_b = 0;
   std::string a;
   std::string b;
 };
+/// The earliest one that the published calls show.
 std::optional<Disagreement> find_disagreement(const std::vector<RankState>& states,
                                               std::string_view group);
 
