@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/group.h"
 
+#include <chrono>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -183,6 +185,26 @@ TEST(Transfers, MeetWhenBothSidesSendFirst) {
       EXPECT_TRUE(at::equal(theirs, input(previous.value, mine.numel())));
     }
     all.barrier("end").wait();
+  });
+}
+
+TEST(Transfers, HaveTheirTimeFromWhenTheyAreNext) {
+  run_ranks(2, WorldOptions{.timeout = std::chrono::milliseconds(1500)}, [](World& world) {
+    const Group all = world.all();
+    const at::Tensor first = at::zeros({7});
+    const at::Tensor second = at::zeros({5});
+    if (world.rank().value == 0) {
+      for (const at::Tensor& tensor : {first, second}) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+        all.send(tensor.add(3), {1}, "x").wait();
+      }
+    } else {
+      Pending one = all.recv(first, {0}, "x");
+      Pending two = all.recv(second, {0}, "x");
+      one.wait();
+      two.wait();
+      EXPECT_EQ(second[4].item<float>(), 3);
+    }
   });
 }
 

@@ -63,6 +63,9 @@ void GroupState::finish_transfers(Lane& lane) {
     finish(call);
     const std::lock_guard lock(mutex_);
     lane.queue.pop_front();
+    // The time that it waited behind others does not count.
+    if (!lane.queue.empty())
+      lane.queue.front().call->started = CallState::Clock::now();
     changed_.notify_all();
   }
 }
