@@ -153,7 +153,8 @@ std::vector<std::string> exchange_texts(GroupState& group,
       return read_texts(group, call, *values);
     if (const auto failure = job.first_failure(*job.store)) {
       const bool own = failure->rank == job.rank();
-      throw Error(own ? failure->facts : consequence_of(*failure, group.where(call)));
+      group.fail(std::make_exception_ptr(
+          Error(own ? failure->facts : consequence_of(*failure, group.where(call)))));
     }
   }
   call.wait();
