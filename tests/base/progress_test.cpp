@@ -28,7 +28,8 @@ TEST(ProgressBar, IsFullAtTheEndAndEmptyAtTheStart) {
 TEST(TimeLeft, IsUnknownBeforeTheFirstStepThenFollowsTheMean) {
   TimeLeft left;
   EXPECT_LT(left.of(10), 0);
-  for (int i = 0; i < 50; ++i) left.add(0.5);
+  for (int i = 0; i < 50; ++i)
+    left.add(0.5);
   EXPECT_NEAR(left.of(10), 5.0, 1e-9);
   left.add(1.5);
   EXPECT_GT(left.of(10), 5.0);
@@ -36,7 +37,8 @@ TEST(TimeLeft, IsUnknownBeforeTheFirstStepThenFollowsTheMean) {
 
 TEST(ProgressDisplay, PrintsLinesWithoutControlCharactersWhenPiped) {
   std::string out;
-  ProgressDisplay display(ProgressDisplay::Kind::Lines, 80, [&](std::string_view text) { out += text; });
+  ProgressDisplay display(
+      ProgressDisplay::Kind::Lines, 80, [&](std::string_view text) { out += text; });
   display.show(kSome, 0.0);
   display.message("saved");
   display.finish();
@@ -48,7 +50,8 @@ TEST(ProgressDisplay, PrintsLinesWithoutControlCharactersWhenPiped) {
 TEST(ProgressDisplay, RedrawsAtMostTenTimesASecondAndAtTheEnd) {
   int drawn = 0;
   ProgressDisplay display(ProgressDisplay::Kind::Bar, 80, [&](std::string_view) { ++drawn; });
-  for (int i = 1; i <= 100; ++i) display.show({.done = i, .total = 100}, i * 0.01);
+  for (int i = 1; i <= 100; ++i)
+    display.show({.done = i, .total = 100}, i * 0.01);
   EXPECT_LE(drawn, 12);
   EXPECT_GE(drawn, 9);
 }

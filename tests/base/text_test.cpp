@@ -11,7 +11,8 @@ TEST(Text, CatJoinsWordsNumbersAndBools) {
 }
 
 TEST(Text, DoublesReadBackToTheSameBits) {
-  for (const double value : {0.1, 1.0 / 3.0, 6.02214076e23, -1e-300}) EXPECT_EQ(parse_double(cat(value)), value);
+  for (const double value : {0.1, 1.0 / 3.0, 6.02214076e23, -1e-300})
+    EXPECT_EQ(parse_double(cat(value)), value);
 }
 
 TEST(Text, NumbersWithARestAreNotNumbers) {

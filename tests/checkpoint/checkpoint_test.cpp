@@ -232,7 +232,8 @@ TEST(Checkpoint, AFullDiskLeavesTheOldOneWhole_CKP_09) {
   });
   for (const std::string& message : messages)
     EXPECT_THAT(message, testing::Not(HasSubstr("no error")));
-  EXPECT_THAT(messages[0] + messages[1], testing::AnyOf(HasSubstr("No space left"), HasSubstr("no room")));
+  EXPECT_THAT(messages[0] + messages[1],
+              testing::AnyOf(HasSubstr("No space left"), HasSubstr("no room")));
   EXPECT_EQ(latest_step(run), 1);
   EXPECT_FALSE(fs::exists(run.partial(2)));
   Checkpoint(run.step(1)).verify();

@@ -59,7 +59,8 @@ TEST(Package, AddSubdirectoryGivesTheSameTargets) {
   write_file(folder / "all.cpp", "int main() {}\n");
   // Only what needs no libtorch is built here, in seconds; the rest is configured and planned.
   const Finished built = shell(
-      "cmake -S . -B out -G Ninja && ninja -C out mine && ninja -C out -n everything && out/mine", folder);
+      "cmake -S . -B out -G Ninja && ninja -C out mine && ninja -C out -n everything && out/mine",
+      folder);
   EXPECT_EQ(built.status, 0) << built.out << built.err;
   EXPECT_TRUE(contains(built.out, "built 42")) << built.out;
 }

@@ -117,20 +117,18 @@ TEST(RunTeardown, RanksThatDoNotStopAreKilledAfterTheShutdownTimeout) {
 
 TEST(RunTeardown, RankThatJoinedAndIsKilledBeforeItSavedIsToldAndCounts) {
   for (const int signal : {SIGTERM, SIGINT}) {
-    Running job(run_ranks_command({"-n", "3", "--shutdown-timeout", "0.5"},
-                                  {"join",
-                                   "phase:step 4",
-                                   "1@ignore:15",
-                                   "barrier:up",
-                                   "print:ready",
-                                   "sleep:60000"}));
+    Running job(run_ranks_command(
+        {"-n", "3", "--shutdown-timeout", "0.5"},
+        {"join", "phase:step 4", "1@ignore:15", "barrier:up", "print:ready", "sleep:60000"}));
     ASSERT_TRUE(job.wait_for("[1] ready", seconds(10)));
     job.signal(signal);
     const Finished finished = job.wait(seconds(6));
     EXPECT_EQ(finished.status, signal == SIGINT ? 130 : 137);
     EXPECT_THAT(finished.err, HasSubstr("rank 1 did not stop within 0.5 s of SIGTERM: killed"));
     EXPECT_THAT(finished.err, HasSubstr("what these ranks had not saved is lost"));
-    EXPECT_THAT(finished.err, testing::ContainsRegex("rank 1 \\(pid [0-9]+\\): killed by SIGKILL, in phase step 4"));
+    EXPECT_THAT(
+        finished.err,
+        testing::ContainsRegex("rank 1 \\(pid [0-9]+\\): killed by SIGKILL, in phase step 4"));
   }
 }
 
@@ -145,9 +143,14 @@ TEST(RunTeardown, RanksThatFinishedWhenTheyWereAskedToLeaveAreNotReported) {
 }
 
 TEST(RunTeardown, FailureBeforeTheSignalIsToldAllTheSame) {
-  Running job(run_ranks_command(
-      {"-n", "2"},
-      {"join", "1@ignore:15", "barrier:up", "0@raise:9", "sleep:300", "print:alone", "sleep:60000"}));
+  Running job(run_ranks_command({"-n", "2"},
+                                {"join",
+                                 "1@ignore:15",
+                                 "barrier:up",
+                                 "0@raise:9",
+                                 "sleep:300",
+                                 "print:alone",
+                                 "sleep:60000"}));
   ASSERT_TRUE(job.wait_for("[1] alone", seconds(10)));
   job.signal(SIGTERM);
   job.signal(SIGINT);

@@ -217,16 +217,15 @@ TEST_F(Train, NoStepsSaveTheStartingWeightsAndARateOfZeroKeepsThem) {
 }
 
 TEST_F(Train, ResumingFromAnOlderStepKeepsWhatItSaves_CKP_09) {
-  const std::vector<std::string> saving = {"--set", "checkpoint.every=2", "--set", "checkpoint.keep=1"};
+  const std::vector<std::string> saving = {
+      "--set", "checkpoint.every=2", "--set", "checkpoint.keep=1"};
   std::vector<std::string> first = saving;
   first.insert(first.end(), {"--set", "checkpoint.keep=9"});
   ASSERT_EQ(train(1, "a", first).status, 0);
   std::vector<std::string> second = saving;
-  second.insert(second.end(),
-                {"--resume",
-                 (folder_ / "a" / "checkpoints" / "step-000002").string(),
-                 "--steps",
-                 "4"});
+  second.insert(
+      second.end(),
+      {"--resume", (folder_ / "a" / "checkpoints" / "step-000002").string(), "--steps", "4"});
   const Finished resumed = train(1, "a", second);
   ASSERT_EQ(resumed.status, 0) << resumed.err;
   EXPECT_EQ(fs::read_symlink(folder_ / "a" / "latest"), "checkpoints/step-000004");
@@ -245,15 +244,28 @@ TEST_F(Train, ResumingFromAnOlderStepKeepsWhatItSaves_CKP_09) {
 TEST_F(Train, AnotherNumberOfRanksEndsWhereTheDataEnds) {
   const std::string text = (folder_ / "short").string();
   write_file(text, std::string(24 * 16 + 1, 'x'));  // 24 samples of 16 tokens
-  ASSERT_EQ(test::run({.words = {program("lockstep"), "data", "prepare", text, "--out",
-                                 folder_.path().string(), "--valid-fraction", "0"}})
+  ASSERT_EQ(test::run({.words = {program("lockstep"),
+                                 "data",
+                                 "prepare",
+                                 text,
+                                 "--out",
+                                 folder_.path().string(),
+                                 "--valid-fraction",
+                                 "0"}})
                 .status,
             0);
   const auto more = [&](std::vector<std::string> words) {
     words.insert(words.end(),
-                 {"--set", cat("data.train=[\"", (folder_ / "train.tokens").string(), "\"]"),
-                  "--set", "data.valid=[]", "--set", "train.epochs=1", "--set", "train.steps=99",
-                  "--set", "batch.micro=1"});
+                 {"--set",
+                  cat("data.train=[\"", (folder_ / "train.tokens").string(), "\"]"),
+                  "--set",
+                  "data.valid=[]",
+                  "--set",
+                  "train.epochs=1",
+                  "--set",
+                  "train.steps=99",
+                  "--set",
+                  "batch.micro=1"});
     return words;
   };
   write_file(folder_ / "micro.toml", "");
@@ -281,7 +293,8 @@ TEST_F(Train, AnotherNumberOfRanksEndsWhereTheDataEnds) {
 
 TEST_F(Train, TheTrafficOfAStepIsItsOwn) {
   ASSERT_EQ(train(3, "plain").status, 0);
-  ASSERT_EQ(train(3, "busy", {"--set", "train.eval_every=2", "--set", "checkpoint.every=3"}).status, 0);
+  ASSERT_EQ(train(3, "busy", {"--set", "train.eval_every=2", "--set", "checkpoint.every=3"}).status,
+            0);
   const auto plain = metrics("plain");
   const auto busy = metrics("busy");
   ASSERT_EQ(busy.size(), plain.size());
@@ -321,7 +334,7 @@ TEST_F(Train, SavesAndLeavesWhenItIsTerminated) {
   EXPECT_EQ(ended.status, 143) << ended.out << ended.err;
   const auto last = metrics("a").back().at("step").get<int>();
   EXPECT_THAT(fs::read_symlink(folder_ / "a" / "latest").string(), HasSubstr(cat(last)));
-  const Finished resumed = 
+  const Finished resumed =
       train(2, "a", {"--resume", "--set", "data.shuffle=false", "--steps", cat(last + 1)});
   EXPECT_EQ(resumed.status, 0) << resumed.out << resumed.err;
 }

@@ -57,8 +57,8 @@ TEST(Optimizer, RefusesAFactorThatIsNotFiniteAndChangesNothing) {
     Odd ours, before;
     DataParallel ddp(ours, world.all());
     const auto optimizer = optim::make_optimizer(ddp, {.lr = 0.03});
-    for (const double factor : {std::numeric_limits<double>::quiet_NaN(),
-                                std::numeric_limits<double>::infinity()}) {
+    for (const double factor :
+         {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
       ours.loss(1).backward();
       EXPECT_THROW(optimizer->step(factor), Error);
       optimizer->zero_grad();

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/process.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
+#include <fcntl.h>
 #include <fstream>
+#include <poll.h>
+#include <signal.h>
 #include <sstream>
 #include <stdexcept>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <utility>
 
 #include "lockstep/base/text.h"
@@ -25,9 +24,21 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 bool is_rank_variable(const std::string& assignment) {
-  for (const char* prefix : {"RANK=", "LOCAL_", "WORLD_SIZE=", "GROUP_", "ROLE_", "MASTER_", "PET_", "TORCHELASTIC_", "OMPI_",
-                             "PMI_", "SLURM_", "MV2_", "LOCKSTEP_AGENT="}) {
-    if (assignment.starts_with(prefix)) return true;
+  for (const char* prefix : {"RANK=",
+                             "LOCAL_",
+                             "WORLD_SIZE=",
+                             "GROUP_",
+                             "ROLE_",
+                             "MASTER_",
+                             "PET_",
+                             "TORCHELASTIC_",
+                             "OMPI_",
+                             "PMI_",
+                             "SLURM_",
+                             "MV2_",
+                             "LOCKSTEP_AGENT="}) {
+    if (assignment.starts_with(prefix))
+      return true;
   }
   return false;
 }
@@ -37,15 +48,18 @@ std::vector<std::string> environment_of(const Command& command) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string assignment = *entry;
     const std::string name = assignment.substr(0, assignment.find('='));
-    if (!is_rank_variable(assignment) && !command.environment.contains(name)) assignments.push_back(assignment);
+    if (!is_rank_variable(assignment) && !command.environment.contains(name))
+      assignments.push_back(assignment);
   }
-  for (const auto& [name, value] : command.environment) assignments.push_back(cat(name, "=", value));
+  for (const auto& [name, value] : command.environment)
+    assignments.push_back(cat(name, "=", value));
   return assignments;
 }
 
 std::vector<char*> pointers_of(std::vector<std::string>& words) {
   std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
+  for (std::string& word : words)
+    pointers.push_back(word.data());
   pointers.push_back(nullptr);
   return pointers;
 }
@@ -55,7 +69,8 @@ std::vector<char*> pointers_of(std::vector<std::string>& words) {
 Running::Running(const Command& command) : start_(Clock::now()) {
   std::array<int, 2> out{};
   std::array<int, 2> err{};
-  if (pipe2(out.data(), O_CLOEXEC) != 0 || pipe2(err.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+  if (pipe2(out.data(), O_CLOEXEC) != 0 || pipe2(err.data(), O_CLOEXEC) != 0)
+    throw std::runtime_error("pipe");
   std::vector<std::string> words = command.words;
   std::vector<std::string> assignments = environment_of(command);
   const std::vector<char*> argv = pointers_of(words);
@@ -63,7 +78,8 @@ Running::Running(const Command& command) : start_(Clock::now()) {
   pid_ = fork();
   if (pid_ == 0) {
     setpgid(0, 0);
-    if (!command.directory.empty() && chdir(command.directory.c_str()) != 0) _exit(126);
+    if (!command.directory.empty() && chdir(command.directory.c_str()) != 0)
+      _exit(126);
     dup2(open("/dev/null", O_RDONLY), 0);
     dup2(out[1], 1);
     dup2(err[1], 2);
@@ -89,19 +105,24 @@ Running::~Running() {
     kill(-pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
-  if (out_ >= 0) close(out_);
-  if (err_ >= 0) close(err_);
+  if (out_ >= 0)
+    close(out_);
+  if (err_ >= 0)
+    close(err_);
 }
 
 void Running::signal(int number) const {
-  if (pid_ > 0) kill(pid_, number);
+  if (pid_ > 0)
+    kill(pid_, number);
 }
 
 void Running::pump(int milliseconds) {
   std::array<pollfd, 2> polls = {pollfd{out_, POLLIN, 0}, pollfd{err_, POLLIN, 0}};
-  if (poll(polls.data(), polls.size(), milliseconds) <= 0) return;
+  if (poll(polls.data(), polls.size(), milliseconds) <= 0)
+    return;
   const auto take = [](const pollfd& polled, int& fd, std::string& text) {
-    if (polled.revents == 0 || fd < 0) return;
+    if (polled.revents == 0 || fd < 0)
+      return;
     std::array<char, 65536> buffer{};
     const ssize_t size = read(fd, buffer.data(), buffer.size());
     if (size > 0) {
@@ -122,8 +143,10 @@ std::string Running::printed() {
 bool Running::wait_for(const std::string& text, std::chrono::milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
   while (Clock::now() < deadline) {
-    if (contains(finished_.out, text) || contains(finished_.err, text)) return true;
-    if (out_ < 0 && err_ < 0) return false;
+    if (contains(finished_.out, text) || contains(finished_.err, text))
+      return true;
+    if (out_ < 0 && err_ < 0)
+      return false;
     pump(50);
   }
   return false;
@@ -134,7 +157,8 @@ Finished Running::wait(std::chrono::milliseconds timeout) {
   int status = 0;
   while (pid_ > 0) {
     pump(10);
-    if (waitpid(pid_, &status, WNOHANG) == pid_) break;
+    if (waitpid(pid_, &status, WNOHANG) == pid_)
+      break;
     if (Clock::now() > deadline && !finished_.timed_out) {
       finished_.timed_out = true;
       kill(-pid_, SIGKILL);
@@ -164,7 +188,8 @@ std::vector<pid_t> processes_with(const std::string& name, const std::string& va
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const auto pid = parse_int(entry.path().filename().string());
-    if (!pid) continue;
+    if (!pid)
+      continue;
     const std::string text = read_file(entry.path() / "environ");
     for (const std::string& assignment : split(text, '\0')) {
       if (assignment == wanted) {
@@ -178,7 +203,8 @@ std::vector<pid_t> processes_with(const std::string& name, const std::string& va
 
 TemporaryFolder::TemporaryFolder() {
   std::string pattern = (std::filesystem::temp_directory_path() / "lockstep-test-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error(cat("mkdtemp ", pattern));
+  if (mkdtemp(pattern.data()) == nullptr)
+    throw std::runtime_error(cat("mkdtemp ", pattern));
   path_ = pattern;
 }
 

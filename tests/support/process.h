@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace lockstep::test {
@@ -22,8 +21,9 @@ struct Finished {
 
 struct Command {
   std::vector<std::string> words;
-  std::map<std::string, std::string> environment;  ///< added to the test's own, from which rank variables are removed
-  std::filesystem::path directory;                 ///< empty: the test's own
+  std::map<std::string, std::string>
+      environment;  ///< added to the test's own, from which rank variables are removed
+  std::filesystem::path directory;  ///< empty: the test's own
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
 };
 

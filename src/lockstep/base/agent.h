@@ -22,7 +22,10 @@ class Agent {
   void joined(int rank, int world_size);
   void phase(std::string_view phase);
   /// `error`: the text for people. `fault`: name_of(fault). `consequence`: this rank failed because another one did.
-  void failed(std::string_view fault, std::string_view error, std::string_view last_operation, bool consequence);
+  void failed(std::string_view fault,
+              std::string_view error,
+              std::string_view last_operation,
+              bool consequence);
   void finished();
 
  private:

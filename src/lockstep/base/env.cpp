@@ -10,13 +10,15 @@ namespace lockstep {
 
 std::optional<std::string> env(const std::string& name) {
   const char* value = std::getenv(name.c_str());
-  if (value == nullptr || *value == '\0') return std::nullopt;
+  if (value == nullptr || *value == '\0')
+    return std::nullopt;
   return std::string(value);
 }
 
 std::optional<std::int64_t> env_int(const std::string& name) {
   const auto value = env(name);
-  if (!value) return std::nullopt;
+  if (!value)
+    return std::nullopt;
   const auto number = parse_int(trim(*value));
   if (!number) {
     throw Error({.fault = Fault::Environment,

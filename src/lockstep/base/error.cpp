@@ -24,27 +24,36 @@ std::string_view name_of(Fault fault) {
 std::string render(const Facts& facts) {
   const Where& where = facts.where;
   std::string place = where.operation;
-  if (!where.group.empty()) place += cat(place.empty() ? "" : " ", "on ", where.group);
-  if (!where.subject.empty()) place += cat(place.empty() ? "" : ", ", where.subject);
+  if (!where.group.empty())
+    place += cat(place.empty() ? "" : " ", "on ", where.group);
+  if (!where.subject.empty())
+    place += cat(place.empty() ? "" : ", ", where.subject);
 
   std::string text = where.rank ? cat("[rank ", *where.rank, "] ") : std::string();
-  if (!place.empty()) text += cat(place, ": ");
+  if (!place.empty())
+    text += cat(place, ": ");
   text += facts.problem;
-  if (!facts.expected.empty()) text += cat("; expected ", facts.expected);
-  if (!facts.found.empty()) text += cat(facts.expected.empty() ? "; found " : ", found ", facts.found);
-  if (!facts.cause.empty()) text += cat(" (", first_line(facts.cause), ")");
-  if (!facts.next.empty()) text += cat(text.ends_with('.') || text.ends_with('\n') ? " " : ". ", facts.next);
+  if (!facts.expected.empty())
+    text += cat("; expected ", facts.expected);
+  if (!facts.found.empty())
+    text += cat(facts.expected.empty() ? "; found " : ", found ", facts.found);
+  if (!facts.cause.empty())
+    text += cat(" (", first_line(facts.cause), ")");
+  if (!facts.next.empty())
+    text += cat(text.ends_with('.') || text.ends_with('\n') ? " " : ". ", facts.next);
   return text;
 }
 
 Error::Error(Facts facts) : facts_(std::move(facts)), text_(render(facts_)) {}
 
 void throw_findings(Fault fault, std::string_view summary, std::span<const Finding> findings) {
-  if (findings.empty()) return;
+  if (findings.empty())
+    return;
   std::string problem(summary);
   for (const Finding& finding : findings) {
     problem += cat("\n  ", finding.where, ": ", finding.what);
-    if (!finding.next.empty()) problem += cat(". ", finding.next);
+    if (!finding.next.empty())
+      problem += cat(". ", finding.next);
   }
   throw Error({.fault = fault, .problem = problem});
 }

@@ -14,13 +14,16 @@ constexpr double kRedrawSeconds = 0.1;
 constexpr int kBarCells = 20;
 
 double share(const Progress& progress) {
-  if (progress.total <= 0) return 0;
-  return std::clamp(static_cast<double>(progress.done) / static_cast<double>(progress.total), 0.0, 1.0);
+  if (progress.total <= 0)
+    return 0;
+  return std::clamp(
+      static_cast<double>(progress.done) / static_cast<double>(progress.total), 0.0, 1.0);
 }
 
 std::string tail(const Progress& progress) {
   std::string text = progress.figures.empty() ? "" : cat(", ", progress.figures);
-  if (progress.seconds_left >= 0 && progress.done < progress.total) text += cat(", ", human_seconds(progress.seconds_left), " left");
+  if (progress.seconds_left >= 0 && progress.done < progress.total)
+    text += cat(", ", human_seconds(progress.seconds_left), " left");
   return text;
 }
 
@@ -29,9 +32,19 @@ std::string tail(const Progress& progress) {
 std::string progress_bar(const Progress& progress, int columns) {
   const auto full = static_cast<std::size_t>(share(progress) * kBarCells);
   const std::string bar = std::string(full, '#') + std::string(kBarCells - full, '.');
-  std::string text = cat(progress.unit, " ", progress.done, "/", progress.total, " [", bar, "] ",
-                         static_cast<int>(share(progress) * 100), "%", tail(progress));
-  if (columns > 0 && text.size() > static_cast<std::size_t>(columns)) text.resize(static_cast<std::size_t>(columns));
+  std::string text = cat(progress.unit,
+                         " ",
+                         progress.done,
+                         "/",
+                         progress.total,
+                         " [",
+                         bar,
+                         "] ",
+                         static_cast<int>(share(progress) * 100),
+                         "%",
+                         tail(progress));
+  if (columns > 0 && text.size() > static_cast<std::size_t>(columns))
+    text.resize(static_cast<std::size_t>(columns));
   return text;
 }
 
@@ -47,7 +60,9 @@ double TimeLeft::of(std::int64_t steps_left) const {
   return mean_ < 0 ? -1 : mean_ * static_cast<double>(std::max<std::int64_t>(steps_left, 0));
 }
 
-ProgressDisplay::ProgressDisplay(Kind kind, int columns, std::function<void(std::string_view)> write)
+ProgressDisplay::ProgressDisplay(Kind kind,
+                                 int columns,
+                                 std::function<void(std::string_view)> write)
     : kind_(kind), columns_(columns), write_(std::move(write)) {}
 
 void ProgressDisplay::show(const Progress& progress, double now_seconds) {
@@ -56,7 +71,8 @@ void ProgressDisplay::show(const Progress& progress, double now_seconds) {
     return;
   }
   const bool at_end = progress.done >= progress.total;
-  if (drawn_ && !at_end && now_seconds - last_seconds_ < kRedrawSeconds) return;
+  if (drawn_ && !at_end && now_seconds - last_seconds_ < kRedrawSeconds)
+    return;
   last_seconds_ = now_seconds;
   drawn_ = true;
   bar_ = progress_bar(progress, columns_ - 1);
@@ -72,7 +88,8 @@ void ProgressDisplay::message(std::string_view text) {
 }
 
 void ProgressDisplay::finish() {
-  if (drawn_) write_("\n");
+  if (drawn_)
+    write_("\n");
   drawn_ = false;
 }
 

@@ -12,9 +12,9 @@ namespace lockstep {
 struct Progress {
   std::int64_t done = 0;
   std::int64_t total = 0;
-  std::string unit = "step";   ///< "step 40/200"
-  std::string figures;         ///< "loss 2.51, 31200 tokens/s"
-  double seconds_left = -1;    ///< below zero: not known yet
+  std::string unit = "step";  ///< "step 40/200"
+  std::string figures;        ///< "loss 2.51, 31200 tokens/s"
+  double seconds_left = -1;   ///< below zero: not known yet
 };
 
 /// "step 40/200 [######..............] 20%, loss 2.51, 31200 tokens/s, 12 s left", cut to `columns`.

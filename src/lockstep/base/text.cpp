@@ -24,7 +24,8 @@ namespace {
 template <typename Part>
 std::string join_any(std::span<const Part> parts, std::string_view separator) {
   std::string out;
-  for (std::size_t i = 0; i < parts.size(); ++i) out += cat(i == 0 ? std::string_view() : separator, parts[i]);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    out += cat(i == 0 ? std::string_view() : separator, parts[i]);
   return out;
 }
 
@@ -47,7 +48,8 @@ template <typename Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size())
+    return std::nullopt;
   return value;
 }
 
@@ -57,7 +59,9 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
   return join_any(parts, separator);
 }
 
-std::string join(std::span<const int> parts, std::string_view separator) { return join_any(parts, separator); }
+std::string join(std::span<const int> parts, std::string_view separator) {
+  return join_any(parts, separator);
+}
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
@@ -72,20 +76,26 @@ std::vector<std::string> split(std::string_view text, char separator) {
 std::string_view trim(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
   const std::size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
+  if (begin == std::string_view::npos)
+    return {};
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
+}
 
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
 
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates) {
   const std::string* best = nullptr;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
-    if (distance >= best_distance) continue;
+    if (distance >= best_distance)
+      continue;
     best_distance = distance;
     best = &candidate;
   }
@@ -97,7 +107,9 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
   return name ? cat("; did you mean '", *name, "'?") : std::string();
 }
 
-std::optional<std::int64_t> parse_int(std::string_view text) { return parse_number<std::int64_t>(text); }
+std::optional<std::int64_t> parse_int(std::string_view text) {
+  return parse_number<std::int64_t>(text);
+}
 
 std::optional<double> parse_double(std::string_view text) { return parse_number<double>(text); }
 
@@ -118,17 +130,22 @@ std::string human_bytes(double bytes) {
 }
 
 std::string human_seconds(double seconds) {
-  if (seconds < 1e-3) return cat(fixed(seconds * 1e6, 0), " us");
-  if (seconds < 1) return cat(fixed(seconds * 1e3, 1), " ms");
-  if (seconds < 60) return cat(fixed(seconds, 1), " s");
+  if (seconds < 1e-3)
+    return cat(fixed(seconds * 1e6, 0), " us");
+  if (seconds < 1)
+    return cat(fixed(seconds * 1e3, 1), " ms");
+  if (seconds < 60)
+    return cat(fixed(seconds, 1), " s");
   const auto whole = static_cast<std::int64_t>(seconds);
   const auto two = [](std::int64_t n) { return cat(n < 10 ? "0" : "", n); };
-  if (whole < 3600) return cat(whole / 60, " min ", two(whole % 60), " s");
+  if (whole < 3600)
+    return cat(whole / 60, " min ", two(whole % 60), " s");
   return cat(whole / 3600, " h ", two(whole % 3600 / 60), " min");
 }
 
 std::string cut_list(std::span<const std::string> parts, std::size_t most) {
-  if (parts.size() <= most) return join(parts, ", ");
+  if (parts.size() <= most)
+    return join(parts, ", ");
   return cat(join(parts.first(most), ", "), " and ", parts.size() - most, " more");
 }
 

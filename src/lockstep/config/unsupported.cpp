@@ -75,7 +75,8 @@ std::vector<Finding> unsupported(const Resolved& resolved) {
       {c.comm.uneven != "error",
        "comm.uneven",
        c.comm.uneven,
-       "Leave it out; the sampler gives every rank as many batches (data.drop_last tells how the tail "
+       "Leave it out; the sampler gives every rank as many batches (data.drop_last tells how the "
+       "tail "
        "is dealt)"},
       {c.offload.parameters != "device",
        "offload.parameters",

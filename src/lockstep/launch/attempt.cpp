@@ -309,14 +309,14 @@ void Attempt::kill_ranks() {
     late.push_back(worker.end.rank);
   }
   if (!late.empty() && stage_ == Stage::Stopping) {
-    job_.console.say(cat("lockstep: ",
-                         ranks_text(late),
-                         " did not stop ",
-                         killed_by_wish_ ? "before the second signal"
-                                         : cat("within ",
-                                               static_cast<double>(stop_timeout_.count()) / 1000,
-                                               " s of SIGTERM"),
-                         ": killed"));
+    job_.console.say(cat(
+        "lockstep: ",
+        ranks_text(late),
+        " did not stop ",
+        killed_by_wish_
+            ? "before the second signal"
+            : cat("within ", static_cast<double>(stop_timeout_.count()) / 1000, " s of SIGTERM"),
+        ": killed"));
   }
   const JobProcesses job = processes();
   for (const pid_t group : job.groups)

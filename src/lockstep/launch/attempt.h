@@ -33,9 +33,9 @@ struct Job {
 
 struct AttemptResult {
   std::vector<RankEnd> ends;
-  int interrupt = 0;          ///< the signal that the launcher got, 0: none
+  int interrupt = 0;                     ///< the signal that the launcher got, 0: none
   bool failed_before_interrupt = false;  ///< the ranks were being stopped because of a failure
-  std::string store_problem;  ///< the store ended under the ranks
+  std::string store_problem;             ///< the store ended under the ranks
   std::vector<pid_t> unkillable;
 };
 

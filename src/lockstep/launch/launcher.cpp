@@ -139,9 +139,8 @@ int judge_interrupted(Job& job, const AttemptResult& result, int attempt) {
     status = tell_failure(job, result, *first, attempt);
   } else if (const auto lost = unfinished(result.ends); !lost.empty()) {
     job.console.say(unfinished_report(result.ends, lost, result.interrupt));
-    write_failure_file(job.options,
-                       failure_json(result.ends, lost.front(), host_name(), attempt),
-                       job.console);
+    write_failure_file(
+        job.options, failure_json(result.ends, lost.front(), host_name(), attempt), job.console);
     status = status_of_unfinished(result, lost);
   }
   return result.interrupt == SIGINT ? 128 + SIGINT : status;

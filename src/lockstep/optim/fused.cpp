@@ -118,7 +118,8 @@ void FusedOptimizer::update(std::span<const UpdateSlice> slices, double scale) {
   for (Batch& batch : batches) {
     // The kernels take the divisor in fp32 only, which is too coarse for fp64.
     if (factor != 1 && batch.values.front().scalar_type() == at::kDouble) {
-      for (at::Tensor& gradient : batch.gradients) gradient.mul_(factor);
+      for (at::Tensor& gradient : batch.gradients)
+        gradient.mul_(factor);
     } else if (factor != 1) {
       batch.divisor = at::full({}, 1 / factor, batch.values.front().options().dtype(at::kFloat));
     }

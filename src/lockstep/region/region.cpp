@@ -5,6 +5,8 @@
 
 namespace lockstep {
 
-Tensors Region::run(std::string_view, const Tensors& inputs, const RegionBody& body) { return body(inputs); }
+Tensors Region::run(std::string_view, const Tensors& inputs, const RegionBody& body) {
+  return body(inputs);
+}
 
 }  // namespace lockstep

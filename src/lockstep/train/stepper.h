@@ -51,10 +51,7 @@ class Stepper {
  private:
   struct Local;
   std::optional<Local> forward_backward(std::int64_t step);
-  StepOutcome exchange(std::int64_t step,
-                       const Local& local,
-                       const CommTotals& before,
-                       Wish mine);
+  StepOutcome exchange(std::int64_t step, const Local& local, const CommTotals& before, Wish mine);
 
   StepParts parts_;
 };

@@ -142,8 +142,7 @@ Trainer::Trainer(World& world, const TrainOptions& options)
 
   const auto sampling = strategy::train_sampling(resolved_.config, train_data_->size());
   DistributedSampler sampler(sampling, strategy::dealing_of(resolved_, world.rank().value));
-  horizon_ =
-      strategy::horizon_of(resolved_, strategy::steps_left_in(sampler), options.stop_after);
+  horizon_ = strategy::horizon_of(resolved_, strategy::steps_left_in(sampler), options.stop_after);
   state_.data = identity_of(*train_data_, sampling);
   check_once();
   check_same_sampling(
@@ -189,8 +188,8 @@ void Trainer::resume() {
   if (fs::weakly_canonical(folder) == fs::weakly_canonical(folder_.step(state_.step)))
     saved_step_ = state_.step;
   if (resolved_.config.train.epochs) {
-    horizon_ = strategy::horizon_of(
-        resolved_, state_.step + loader_->steps_left(), options_.stop_after);
+    horizon_ =
+        strategy::horizon_of(resolved_, state_.step + loader_->steps_left(), options_.stop_after);
   }
 }
 

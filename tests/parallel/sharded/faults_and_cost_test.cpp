@@ -238,7 +238,8 @@ TEST(DataParallelFaults, LeaveNothingOfABackwardThatThrewAfterBucketsHadLeft) {
       for (const auto& item : alone.named_parameters()) {
         const at::Tensor found = model.named_parameters()[item.key()].grad();
         ASSERT_TRUE(found.defined()) << item.key();
-        EXPECT_TRUE(at::allclose(found, item.value().grad(), 1e-5, 1e-5)) << item.key() << " step " << step;
+        EXPECT_TRUE(at::allclose(found, item.value().grad(), 1e-5, 1e-5))
+            << item.key() << " step " << step;
       }
       ddp.zero_grad();
     }

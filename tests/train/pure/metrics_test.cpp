@@ -152,9 +152,12 @@ TEST(RunState, RefusesOtherDataWithBothValues) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::Config);
-    for (const char* part : {"step-000005", "with 41, this run has 42", "with 7, this run has 8",
+    for (const char* part : {"step-000005",
+                             "with 41, this run has 42",
+                             "with 7, this run has 8",
                              "with shuffled, this run has sequential",
-                             "with drop, this run has repeat", "with 12ab, this run has 34cd"})
+                             "with drop, this run has repeat",
+                             "with 12ab, this run has 34cd"})
       EXPECT_THAT(error.what(), testing::HasSubstr(part));
   }
 }

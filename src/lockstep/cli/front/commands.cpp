@@ -22,12 +22,14 @@ std::span<const Command> front_commands() {
               .examples = "  lockstep data prepare book.txt --out data\n"
                           "  lockstep data prepare a.txt b.txt --valid-fraction 0.05 --json",
               .make = make_data},
-      Command{.name = "info", .help = "Ranks, mesh, backends and devices, as each process sees them"},
+      Command{.name = "info",
+              .help = "Ranks, mesh, backends and devices, as each process sees them"},
       Command{.name = "train",
               .help = "Train a model; outside a launcher it starts its own ranks",
               .examples = "  lockstep train configs/demo.toml -n 2\n"
                           "  lockstep train configs/demo.toml -n 2 --resume --steps 400\n"
-                          "  lockstep train configs/tiny.toml --set optimizer.lr=3e-4 --out runs/low --metrics low.jsonl\n",
+                          "  lockstep train configs/tiny.toml --set optimizer.lr=3e-4 --out "
+                          "runs/low --metrics low.jsonl\n",
               .make = make_train},
       Command{.name = "generate",
               .help = "Write text with a checkpoint",

@@ -123,8 +123,7 @@ void check_train(const TrainRequest& request, const Config& config, int num_rank
   const strategy::RunData data = strategy::open_data(resolved.config, spec);
   const DistributedSampler sampler(strategy::train_sampling(resolved.config, data.train.size()),
                                    strategy::dealing_of(resolved, 0));
-  const train::RunPlaces places =
-      train::places_of(request.config, request.out, request.resume());
+  const train::RunPlaces places = train::places_of(request.config, request.out, request.resume());
   strategy::horizon_of(resolved, strategy::steps_left_in(sampler), request.steps);
   train::check_out(places);
   train::check_files(places, request.metrics, request.trace);

@@ -125,8 +125,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<std::shared_ptr<CallState>> queue_;
-  std::shared_ptr<CallState> taken_;    // from the queue by the worker, last
-  std::shared_ptr<CallState> current_;  // what the worker blocks on
+  std::shared_ptr<CallState> taken_;     // from the queue by the worker, last
+  std::shared_ptr<CallState> current_;   // what the worker blocks on
   std::shared_ptr<CallState> exchange_;  // what a caller blocks on, through the store
   std::deque<EnteredCall> entered_;      // the last few collectives and exchanges
   std::uint64_t finished_ = 0;

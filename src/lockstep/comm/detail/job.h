@@ -35,8 +35,8 @@ class Job {
   RankIdentity identity;
   Milliseconds timeout{};       ///< of every wait once the ranks have met
   Milliseconds join_timeout{};  ///< of meeting: connecting to the table, waiting for all ranks
-  std::string host;           ///< address of this machine that peers reach
-  bool serves_store = false;  ///< this process holds the job's table
+  std::string host;             ///< address of this machine that peers reach
+  bool serves_store = false;    ///< this process holds the job's table
   std::atomic<bool> found_late_rank =
       false;                           ///< this rank was the first to tell that another one is late
   std::shared_ptr<Store> store;        ///< of callers and workers

@@ -100,18 +100,19 @@ void claim_rank(Job& job) {
 }
 
 Error not_all_came(Job& job, const std::vector<std::string>& missing) {
-  return Error({.fault = Fault::Peer,
-                .where = {.rank = job.rank()},
-                .problem = cat("after ",
-                               human_seconds(std::chrono::duration<double>(job.join_timeout).count()),
-                               " only ",
-                               job.size() - static_cast<int>(missing.size()),
-                               " of ",
-                               job.size(),
-                               " ranks came; missing ranks ",
-                               cut_list(missing, 32)),
-                .next = "Start the missing ranks with the same MASTER_ADDR and MASTER_PORT, or "
-                        "correct WORLD_SIZE"});
+  return Error(
+      {.fault = Fault::Peer,
+       .where = {.rank = job.rank()},
+       .problem = cat("after ",
+                      human_seconds(std::chrono::duration<double>(job.join_timeout).count()),
+                      " only ",
+                      job.size() - static_cast<int>(missing.size()),
+                      " of ",
+                      job.size(),
+                      " ranks came; missing ranks ",
+                      cut_list(missing, 32)),
+       .next = "Start the missing ranks with the same MASTER_ADDR and MASTER_PORT, or "
+               "correct WORLD_SIZE"});
 }
 
 // Variables that name no local rank: the ranks of one machine, in order.

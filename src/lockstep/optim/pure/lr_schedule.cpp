@@ -43,7 +43,9 @@ constexpr std::array<LrScheduleRow, 4> kRows = {{
     {"constant", "the base rate after warm-up", constant},
     {"linear", "falls in a straight line to min_lr over the last `decay` steps", linear},
     {"cosine", "falls along half a cosine to min_lr over the last `decay` steps", cosine},
-    {"wsd", "stays at the base rate, then falls as linear does over the last `decay` steps", linear},
+    {"wsd",
+     "stays at the base rate, then falls as linear does over the last `decay` steps",
+     linear},
 }};
 
 const LrScheduleRow* row_of(std::string_view name) {

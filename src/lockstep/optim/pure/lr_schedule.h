@@ -26,8 +26,8 @@ enum class BatchScaling { None, Linear, Sqrt };
 struct LrSchedule {
   std::string name = "constant";
   double base = 1e-3;
-  std::int64_t steps = 0;   ///< the horizon; past it the last rate holds
-  std::int64_t warmup = 0;  ///< in steps
+  std::int64_t steps = 0;             ///< the horizon; past it the last rate holds
+  std::int64_t warmup = 0;            ///< in steps
   std::optional<std::int64_t> decay;  ///< in steps
   double min_lr = 0;
 

@@ -170,7 +170,8 @@ GlobalMarks Reducer::finish(LocalMarks marks, std::span<const int> times, Carry 
   wait();
   const std::int64_t parameters = carry == Carry::AllMarks ? table_.size() : 0;
   GlobalMarks all = read_marks(parameters * kMarksPerParameter + kControlWords);
-  if (!all.calls_agree) group_.throw_first_difference();
+  if (!all.calls_agree)
+    group_.throw_first_difference();
   if (carry == Carry::AllMarks) {
     refuse_partly_frozen(all);
     for (std::size_t at = 0; at < used_anywhere_.size(); ++at)

@@ -28,8 +28,7 @@ RunData open_data(const Config& config, const ModelSpec& spec);
 
 /// How many steps, and what the learning rate does over them.
 struct Horizon {
-  std::int64_t steps =
-      0;  ///< of the schedule: train.steps, or the steps of the data where fewer
+  std::int64_t steps = 0;  ///< of the schedule: train.steps, or the steps of the data where fewer
   std::int64_t last_step = 0;  ///< where this run ends: --steps, or `steps`
   optim::LrSchedule schedule;
 };

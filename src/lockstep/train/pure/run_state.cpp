@@ -48,8 +48,9 @@ void check_same_data(const DataIdentity& saved, const DataIdentity& now, std::st
   compare("samples", cat(saved.num_samples), cat(now.num_samples));
   compare("data.shuffle (order)", saved.order, now.order);
   compare("data.drop_last (tail)", saved.tail, now.tail);
-  throw_findings(
-      Fault::Config, cat(file, " cannot go on: its place in the data means other samples"), findings);
+  throw_findings(Fault::Config,
+                 cat(file, " cannot go on: its place in the data means other samples"),
+                 findings);
 }
 
 std::string to_json(const RunState& state) {
