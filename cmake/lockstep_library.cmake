@@ -20,6 +20,7 @@ function(lockstep_library name)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${LOCKSTEP_SOURCE_ROOT}>
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(${target} PUBLIC cxx_std_20)  # users' projects need it for our headers
   list(TRANSFORM arg_DEPENDS PREPEND lockstep_)
   target_link_libraries(${target} PUBLIC ${arg_DEPENDS} PRIVATE $<BUILD_INTERFACE:lockstep_warnings> ${arg_LINK})
   if(arg_TORCH)

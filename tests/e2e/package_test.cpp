@@ -24,7 +24,6 @@ TEST(Package, FindPackageBuildsAUsersProgramThatTrains) {
   write_file(folder / "CMakeLists.txt",
              "cmake_minimum_required(VERSION 3.25)\n"
              "project(mine CXX)\n"
-             "set(CMAKE_CXX_STANDARD 20)\n"
              "find_package(lockstep REQUIRED)\n"
              "add_executable(mine mine.cpp)\n"
              "target_link_libraries(mine PRIVATE lockstep::lockstep)\n");
