@@ -143,7 +143,9 @@ int judge_interrupted(Job& job, const AttemptResult& result, int attempt) {
         job.options, failure_json(result.ends, lost.front(), host_name(), attempt), job.console);
     status = status_of_unfinished(result, lost);
   }
-  return result.interrupt == SIGINT ? 128 + SIGINT : status;
+  // Ctrl-C stays Ctrl-C, unless the job had failed before it came.
+  const bool only_interrupted = result.interrupt == SIGINT && !result.failed_before_interrupt;
+  return only_interrupted ? 128 + SIGINT : status;
 }
 
 // Tells the first failure. Returns the status of the job; 0 when there was none.
