@@ -12,6 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
+#include "support/complaint.h"
 #include "support/process.h"
 
 namespace lockstep {
@@ -24,17 +25,6 @@ using testing::HasSubstr;
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
-}
-
-template <typename Body>
-std::string storage_complaint(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::Storage);
-    return error.what();
-  }
-  return "none";
 }
 
 int files_in(const std::filesystem::path& folder) {
@@ -53,9 +43,9 @@ TEST(MappedFile, ShowsTheBytesOfTheFile) {
 TEST(MappedFile, NamesWhatCannotBeRead) {
   const TemporaryFolder folder;
   const std::string missing = (folder / "missing").string();
-  EXPECT_THAT(storage_complaint([&] { MappedFile file(missing); }),
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { MappedFile file(missing); }),
               HasSubstr(cat(missing, ": there is no such file")));
-  EXPECT_THAT(storage_complaint([&] { MappedFile file(folder.path()); }),
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { MappedFile file(folder.path()); }),
               HasSubstr("Is a directory"));
 }
 
@@ -90,20 +80,21 @@ TEST(AtomicFile, RefusesASecondWriter) {
   const TemporaryFolder folder;
   AtomicFile first(folder / "a");
   first.append(bytes_of("first"));
-  EXPECT_THAT(storage_complaint([&] { AtomicFile second(folder / "a"); }),
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { AtomicFile second(folder / "a"); }),
               HasSubstr("another process is writing"));
   first.commit();
   EXPECT_EQ(read_file(folder / "a"), "first");
 }
 
 TEST(AtomicFile, NamesAFolderThatIsNotThere) {
-  EXPECT_THAT(storage_complaint([] { AtomicFile file("/nowhere/at/all"); }),
+  EXPECT_THAT(test::complaint(Fault::Storage, [] { AtomicFile file("/nowhere/at/all"); }),
               HasSubstr("/nowhere/at: there is no such folder"));
 }
 
 TEST(AtomicFile, MoreThanTheDiskHoldsIsRefusedBeforeWriting) {
   const TemporaryFolder folder;
-  const std::string text = storage_complaint([&] { AtomicFile file(folder / "a", 1ULL << 60); });
+  const std::string text =
+      test::complaint(Fault::Storage, [&] { AtomicFile file(folder / "a", 1ULL << 60); });
   EXPECT_THAT(text, HasSubstr("1152921504606846976 bytes"));
   EXPECT_THAT(text, HasSubstr("bytes free"));
   EXPECT_EQ(files_in(folder.path()), 0);
@@ -113,7 +104,7 @@ TEST(AtomicFile, MoreThanTheDiskHoldsIsRefusedBeforeWriting) {
 void expect_nothing_half_written(const std::filesystem::path& folder,
                                  const std::string& part_of_message) {
   const std::string megabyte(1'000'000, 'x');
-  const std::string text = storage_complaint([&] {
+  const std::string text = test::complaint(Fault::Storage, [&] {
     AtomicFile file(folder / "a");
     for (int i = 0; i < 3; ++i)
       file.append(bytes_of(megabyte));

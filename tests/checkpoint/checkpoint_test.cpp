@@ -14,6 +14,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/pure/safetensors.h"
 
+#include "support/complaint.h"
 #include "support/process.h"
 #include "support/run_ranks.h"
 
@@ -68,16 +69,6 @@ void save_replicas(const RunFolder& run, std::int64_t step, int ranks) {
          {.step = step, .tensors = replicas(static_cast<double>(step)), .state = R"({"mark":7})"},
          world.all());
   });
-}
-
-std::string message_of(const std::function<void()>& body, Fault fault) {
-  try {
-    body();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.fault(), fault) << e.what();
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(Checkpoint, AnyNumberOfRanksReadsWhatAnyOtherWrote) {
@@ -136,16 +127,14 @@ TEST(Checkpoint, OneChangedByteIsFoundAndTheFileNamed_CKP_04) {
       file.seekp(at);
       file.put(static_cast<char>(old ^ 0x15));
     }
-    const std::string message = message_of(
-        [&] {
-          auto got = emptied(replicas(2));
-          Checkpoint(find_checkpoint(folder.path())).load(got, Scope::Everything, Names::Strict);
-        },
-        Fault::Storage);
+    const std::string message = test::complaint(Fault::Storage, [&] {
+      auto got = emptied(replicas(2));
+      Checkpoint(find_checkpoint(folder.path())).load(got, Scope::Everything, Names::Strict);
+    });
     EXPECT_THAT(message, HasSubstr(path.string()));
   }
   fs::resize_file(run.step(2) / "rank-00000.safetensors", 100);
-  EXPECT_THAT(message_of([&] { Checkpoint(run.step(2)); }, Fault::Storage),
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { Checkpoint(run.step(2)); }),
               HasSubstr("manifest.json"));
   auto older = emptied(replicas(1));
   Checkpoint(run.step(1)).load(older, Scope::Everything, Names::Strict);
@@ -168,7 +157,7 @@ TEST(Checkpoint, NamesShapesAndTypesAreStrict_CKP_02) {
                                     whole_tensor("b", at::zeros({3})),
                                     whole_tensor("c", at::zeros({4}))};
   const std::string strict =
-      message_of([&] { saved.load(model, Scope::Everything, Names::Strict); }, Fault::Config);
+      test::complaint(Fault::Config, [&] { saved.load(model, Scope::Everything, Names::Strict); });
   EXPECT_THAT(strict, HasSubstr("2 match; missing in the checkpoint: c; not in the model: x"));
   const LoadReport report = saved.load(model, Scope::Everything, Names::Lenient);
   EXPECT_EQ(report.num_loaded, 2);
@@ -176,13 +165,13 @@ TEST(Checkpoint, NamesShapesAndTypesAreStrict_CKP_02) {
   EXPECT_THAT(report.unexpected, testing::ElementsAre("x"));
   std::vector<StateTensor> none = {whole_tensor("y", at::zeros({2}))};
   EXPECT_THAT(
-      message_of([&] { saved.load(none, Scope::Everything, Names::Lenient); }, Fault::Config),
+      test::complaint(Fault::Config, [&] { saved.load(none, Scope::Everything, Names::Lenient); }),
       HasSubstr("0 match"));
   std::vector<StateTensor> wrong = {whole_tensor("a", at::zeros({3})),
                                     whole_tensor("b", at::zeros({3}, at::kDouble)),
                                     whole_tensor("x", at::zeros({1}))};
   const std::string misfit =
-      message_of([&] { saved.load(wrong, Scope::Everything, Names::Strict); }, Fault::Config);
+      test::complaint(Fault::Config, [&] { saved.load(wrong, Scope::Everything, Names::Strict); });
   EXPECT_THAT(misfit, HasSubstr("F32 [2], the model F32 [3]"));
   EXPECT_THAT(misfit, HasSubstr("F32 [3], the model F64 [3]"));
 }
@@ -193,12 +182,9 @@ TEST(Checkpoint, RanksThatDisagreeOnATensorSaveNothing) {
   std::vector<std::string> messages(2);
   run_ranks(2, [&](World& world) {
     const int rank = world.rank().value;
-    messages[static_cast<std::size_t>(rank)] = message_of(
-        [&] {
-          save(
-              run, {.step = 1, .tensors = {whole_tensor("w", values({4 + rank}, 0))}}, world.all());
-        },
-        Fault::Mismatch);
+    messages[static_cast<std::size_t>(rank)] = test::complaint(Fault::Mismatch, [&] {
+      save(run, {.step = 1, .tensors = {whole_tensor("w", values({4 + rank}, 0))}}, world.all());
+    });
   });
   for (const std::string& message : messages)
     EXPECT_THAT(message, HasSubstr("F32 [4] (rank 0), found F32 [5] (rank 1)"));
@@ -220,15 +206,13 @@ TEST(Checkpoint, AFullDiskLeavesTheOldOneWhole_CKP_09) {
                                       whole_tensor("b", values({100, 130}, step))};
     };
     save(run, {.step = 1, .tensors = tensors(1)}, world.all());
-    messages[static_cast<std::size_t>(world.rank().value)] = message_of(
-        [&] {
-          save(run,
-               {.step = 2,
-                .tensors = tensors(2),
-                .state = cat("{\"filler\":\"", std::string(100000, 'x'), "\"}")},
-               world.all());
-        },
-        Fault::Storage);
+    messages[static_cast<std::size_t>(world.rank().value)] = test::complaint(Fault::Storage, [&] {
+      save(run,
+           {.step = 2,
+            .tensors = tensors(2),
+            .state = cat("{\"filler\":\"", std::string(100000, 'x'), "\"}")},
+           world.all());
+    });
   });
   for (const std::string& message : messages)
     EXPECT_THAT(message, testing::Not(HasSubstr("no error")));

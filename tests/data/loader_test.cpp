@@ -19,6 +19,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/data/pure/token_file.h"
 
+#include "support/complaint.h"
 #include "support/process.h"
 #include "support/run_ranks.h"
 
@@ -41,17 +42,6 @@ Ids rest_of_ids(DataLoader& loader) {
   while (const auto batch = loader.next())
     ids.insert(ids.end(), batch->ids.begin(), batch->ids.end());
   return ids;
-}
-
-template <typename Body>
-std::string complaint(Fault fault, Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), fault);
-    return error.what();
-  }
-  return "none";
 }
 
 TEST(TokenDataset, TargetsAreInputsOneTokenLater) {
@@ -176,14 +166,15 @@ TEST(Loader, RanksWithSeedsOfTheirOwnAreStoppedAtTheStart_SMP_05) {
     EXPECT_NO_THROW(check_same_sampling(agreed, gather));
     const DistributedSampler own({.num_samples = 16, .seed = 100 + rank},
                                  {.rank = rank, .num_ranks = 2});
-    const std::string text = complaint(Fault::Mismatch, [&] { check_same_sampling(own, gather); });
+    const std::string text =
+        test::complaint(Fault::Mismatch, [&] { check_same_sampling(own, gather); });
     EXPECT_THAT(text, HasSubstr("seed 100"));
     EXPECT_THAT(text, HasSubstr("seed 101"));
   });
 }
 
 TEST(Loader, ASamplerAndShuffleTogetherAreRefused) {
-  const std::string text = complaint(Fault::Config, [] {
+  const std::string text = test::complaint(Fault::Config, [] {
     DataLoader loader(
         ids_as_rows, DistributedSampler({.num_samples = 4}, {}), {.shuffle = Order::Shuffled});
   });
@@ -214,7 +205,7 @@ TEST(Loader, ADataSetThatHangsIsNamedAfterTheTimeout) {
   };
   {
     DataLoader loader(hangs, 8, {}, {.workers = 2, .timeout = 50ms});
-    EXPECT_THAT(complaint(Fault::Environment, [&] { loader.next(); }),
+    EXPECT_THAT(test::complaint(Fault::Environment, [&] { loader.next(); }),
                 HasSubstr("batch 0 was not ready within 50.0 ms"));
   }
   *release = true;  // the threads that were left to themselves end here
@@ -323,12 +314,12 @@ TEST(Predictions, ComeBackAsManyAndInTheOrderOfTheData_SMP_11) {
       EXPECT_TRUE(at::equal(rows, at::stack({ids, ids * 10}, 1))) << c.samples << " samples";
     }
   }
-  EXPECT_THAT(complaint(Fault::Usage,
-                        [] {
-                          rows_in_data_order(at::zeros({2, 5, 1}),
-                                             {.num_samples = 12, .tail = Tail::Once},
-                                             {.num_ranks = 2, .micro = 3});
-                        }),
+  EXPECT_THAT(test::complaint(Fault::Usage,
+                              [] {
+                                rows_in_data_order(at::zeros({2, 5, 1}),
+                                                   {.num_samples = 12, .tail = Tail::Once},
+                                                   {.num_ranks = 2, .micro = 3});
+                              }),
               HasSubstr("expected [2, 6 or more, ...], found [2, 5, 1]"));
 }
 

@@ -7,23 +7,33 @@ namespace {
 
 using testing::HasSubstr;
 
+/// Three ranks that would go on for minutes, of which `rank` does `deed` at step `at`.
+Finished run_with(const std::string& deed, int rank, int at) {
+  return run(world_job_command({"-n", "3"},
+                               {"--timeout-ms",
+                                "1800000",
+                                "--steps",
+                                "100000",
+                                "--step-ms",
+                                "2",
+                                "--rank",
+                                cat(rank),
+                                "--at",
+                                cat(at),
+                                "--do",
+                                deed}));
+}
+
+/// The launcher's report of the first failure, to the end.
+std::string report_of(const Finished& end) {
+  return end.err.substr(std::min(end.err.size(), end.err.find("First failure")));
+}
+
 TEST(Kill, OfAnyRankAtAnyMomentEndsTheJobInTimeAndNamesIt) { kill_ranks_at_random_moments(8, 20); }
 
 TEST(Kill, RankThatLeavesWithZeroBeforeItFinishedIsTheFirstFailure_LAU_17) {
   for (const int rank : {0, 2}) {
-    const Finished end = run(world_job_command({"-n", "3"},
-                                               {"--timeout-ms",
-                                                "1800000",
-                                                "--steps",
-                                                "100000",
-                                                "--step-ms",
-                                                "2",
-                                                "--rank",
-                                                cat(rank),
-                                                "--at",
-                                                "5",
-                                                "--do",
-                                                "exit"}));
+    const Finished end = run_with("exit", rank, 5);
     EXPECT_EQ(end.status, 1) << end.err;
     EXPECT_LT(end.seconds, 10);
     EXPECT_THAT(end.err, HasSubstr(cat("First failure: rank ", rank, " (")));
@@ -33,23 +43,10 @@ TEST(Kill, RankThatLeavesWithZeroBeforeItFinishedIsTheFirstFailure_LAU_17) {
 
 TEST(Kill, ErrorOfOneRankEndsTheJobWithItsText_HNG_03) {
   for (const int rank : {0, 1}) {
-    const Finished end = run(world_job_command({"-n", "3"},
-                                               {"--timeout-ms",
-                                                "1800000",
-                                                "--steps",
-                                                "100000",
-                                                "--step-ms",
-                                                "2",
-                                                "--rank",
-                                                cat(rank),
-                                                "--at",
-                                                "4",
-                                                "--do",
-                                                "bad_alloc"}));
+    const Finished end = run_with("bad_alloc", rank, 4);
     EXPECT_EQ(end.status, 70) << end.err;
     EXPECT_LT(end.seconds, 10);
-    const std::string report =
-        end.err.substr(std::min(end.err.size(), end.err.find("First failure")));
+    const std::string report = report_of(end);
     EXPECT_THAT(report, HasSubstr(cat("First failure: rank ", rank, " (")));
     EXPECT_THAT(report, HasSubstr("bad_alloc"));
   }
@@ -61,8 +58,7 @@ TEST(Kill, LateRankIsNamedByTheLauncherToo_HNG_01) {
       {"--timeout-ms", "1500", "--steps", "30", "--rank", "2", "--at", "17", "--do", "sleep"}));
   EXPECT_EQ(end.status, 6) << end.err;
   EXPECT_LT(end.seconds, 20);
-  const std::string report =
-      end.err.substr(std::min(end.err.size(), end.err.find("First failure")));
+  const std::string report = report_of(end);
   EXPECT_THAT(report, HasSubstr("rank 2 missing at all_reduce #17"));
   EXPECT_THAT(report, HasSubstr("forward"));
 }

@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/model/model_values.h"
 
+#include "support/complaint.h"
 #include "support/process.h"
 
 namespace lockstep {
@@ -19,13 +20,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 std::string error_of(const std::string& json) {
-  try {
-    parse_hf_config(json, "m/config.json");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::Config);
-    return error.what();
-  }
-  return "no error";
+  return test::complaint(Fault::Config, [&] { parse_hf_config(json, "m/config.json"); });
 }
 
 TEST(HfConfig, ReadsWhatGpt2Has) {

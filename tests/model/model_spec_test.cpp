@@ -13,23 +13,14 @@
 #include "lockstep/model/operators.h"
 #include "lockstep/model/presets.h"
 
+#include "support/complaint.h"
+
 namespace lockstep {
 namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <typename Call>
-std::string error_of(const Call& call, Fault fault = Fault::Config) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), fault);
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Presets, AllCanBeBuiltAndHaveUniqueNamesAndHelp) {
   std::set<std::string_view> names;
@@ -46,7 +37,7 @@ TEST(Presets, AllCanBeBuiltAndHaveUniqueNamesAndHelp) {
 }
 
 TEST(Presets, TellTheNearestNameOfAMistypedOne) {
-  EXPECT_THAT(error_of([] { make_model({.preset = "tinny"}); }),
+  EXPECT_THAT(test::complaint(Fault::Config, [] { make_model({.preset = "tinny"}); }),
               AllOf(HasSubstr("did you mean 'tiny'"), HasSubstr("gpt2-small")));
 }
 
@@ -94,7 +85,7 @@ TEST(ModelSpec, EveryParameterBelongsToOneUnit) {
 
 TEST(ModelSpec, NamesTheNearestParameterOfAnUnknownOne) {
   const ModelSpec spec = make_model({.preset = "tiny"});
-  EXPECT_THAT(error_of([&] { spec.parameter("layers.0.mlp.fc3.weight"); }, Fault::Usage),
+  EXPECT_THAT(test::complaint(Fault::Usage, [&] { spec.parameter("layers.0.mlp.fc3.weight"); }),
               HasSubstr("layers.0.mlp.fc"));
 }
 
@@ -110,7 +101,7 @@ TEST(ModelValues, WidthAndHeadsCarryTheirDependents) {
 }
 
 TEST(ModelValues, TellEveryFaultAtOnceWithWhatWouldWork) {
-  const std::string text = error_of([] {
+  const std::string text = test::complaint(Fault::Config, [] {
     make_model({.preset = "tiny",
                 .layers = 0,
                 .width = 40,
@@ -129,18 +120,21 @@ TEST(ModelValues, TellEveryFaultAtOnceWithWhatWouldWork) {
 }
 
 TEST(ModelValues, KeyValueHeadsThatDoNotShareEvenlyNameThoseThatDo) {
-  EXPECT_THAT(error_of([] { make_model({.preset = "tiny", .heads = 8, .kv_heads = 3}); }),
+  EXPECT_THAT(test::complaint(Fault::Config,
+                              [] { make_model({.preset = "tiny", .heads = 8, .kv_heads = 3}); }),
               AllOf(HasSubstr("8 heads cannot share 3"), HasSubstr("1, 2, 4, 8")));
 }
 
 TEST(ModelValues, NeedExactlyOneSource) {
-  EXPECT_THAT(error_of([] { make_model({}); }), HasSubstr("neither"));
-  EXPECT_THAT(error_of([] { make_model({.preset = "tiny", .file = "config.json"}); }),
-              HasSubstr("both"));
+  EXPECT_THAT(test::complaint(Fault::Config, [] { make_model({}); }), HasSubstr("neither"));
+  EXPECT_THAT(
+      test::complaint(Fault::Config, [] { make_model({.preset = "tiny", .file = "config.json"}); }),
+      HasSubstr("both"));
 }
 
 TEST(ModelValues, AnMlpRefusesWhatOnlyAGptHas) {
-  EXPECT_THAT(error_of([] { make_model({.preset = "mlp", .heads = 2, .dropout = 0.1}); }),
+  EXPECT_THAT(test::complaint(Fault::Config,
+                              [] { make_model({.preset = "mlp", .heads = 2, .dropout = 0.1}); }),
               AllOf(HasSubstr("model.heads"), HasSubstr("model.dropout")));
   EXPECT_EQ(make_model({.preset = "mlp", .layers = 2, .width = 30}).parameters.back().shape,
             std::vector<std::int64_t>{10});

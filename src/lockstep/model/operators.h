@@ -24,7 +24,6 @@ struct OperatorSpec {
   Kind kind = Kind::Linear;
   std::vector<std::int64_t> output;  ///< shape
   double forward_flops = 0.0;
-  double backward_flops() const { return 2.0 * forward_flops; }
 };
 
 /// The operators in forward order.

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/checkpoint/pure/block_file.h"
 
+#include "support/complaint.h"
 #include "support/process.h"
 
 namespace lockstep::checkpoint {
@@ -21,16 +22,6 @@ using testing::HasSubstr;
 void write_partial(const RunFolder& run, std::int64_t step, const std::string& mark) {
   fs::create_directories(run.partial(step));
   test::write_file(run.partial(step) / "manifest.json", mark);
-}
-
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.fault(), Fault::Storage);
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(RunFolder, AStepBecomesTheLatestWhenItIsPublished) {
@@ -97,12 +88,12 @@ TEST(RunFolder, ACheckpointSetAsideIsFoundWhileLatestPointsToNothing_CKP_04) {
 
 TEST(RunFolder, SaysWhatIsMissing) {
   const test::TemporaryFolder folder;
-  EXPECT_THAT(message_of([&] { find_checkpoint(folder / "nothing"); }),
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { find_checkpoint(folder / "nothing"); }),
               HasSubstr("no such folder"));
-  EXPECT_THAT(message_of([&] { find_checkpoint(folder.path()); }),
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { find_checkpoint(folder.path()); }),
               HasSubstr("neither manifest.json nor a link"));
   fs::create_symlink("checkpoints/step-000004", folder / "latest");
-  EXPECT_THAT(message_of([&] { find_checkpoint(folder.path()); }),
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { find_checkpoint(folder.path()); }),
               HasSubstr("points to checkpoints/step-000004"));
 }
 
@@ -155,22 +146,24 @@ TEST_F(BlockFile, ReadsAnyRangeAndVerifiesOnlyItsBlocks) {
   std::string got(300, ' ');
   reader.read(333, got);
   EXPECT_EQ(got, text.substr(333, 300));
-  const std::string message = message_of([&] { reader.read(650, got); });
+  const std::string message = test::complaint(Fault::Storage, [&] { reader.read(650, got); });
   EXPECT_THAT(message, HasSubstr(path_.string()));
   EXPECT_THAT(message, HasSubstr("checksum of bytes 640 to 704 is wrong"));
-  EXPECT_THAT(message_of([&] { reader.read(900, got); }), HasSubstr("outside the file"));
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { reader.read(900, got); }),
+              HasSubstr("outside the file"));
 }
 
 TEST_F(BlockFile, ACutByteIsFoundByItsSize_CKP_04) {
   const FileRecord record = write(std::string(500, 'x'), 64);
   fs::resize_file(path_, 499);
-  EXPECT_THAT(message_of([&] { BlockReader(path_, record, 64); }),
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { BlockReader(path_, record, 64); }),
               HasSubstr("expected 500 bytes, found 499 bytes"));
 }
 
 TEST_F(BlockFile, TwoWritersOfOneFileAreAnError_CKP_03) {
   const BlockWriter first(path_, 64);
-  EXPECT_THAT(message_of([&] { BlockWriter(path_, 64); }), HasSubstr("two writers of one file"));
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { BlockWriter(path_, 64); }),
+              HasSubstr("two writers of one file"));
 }
 
 TEST_F(BlockFile, WhatIsNotFinishedLeavesNoFile) {
@@ -193,11 +186,13 @@ TEST(ManifestFile, KnowsWhenItWasChanged) {
   EXPECT_EQ(back.state, R"({"lr":0.1})");
   std::string changed = text;
   changed.replace(changed.find("0.1"), 3, "0.2");
-  EXPECT_THAT(message_of([&] { parse_manifest(changed, "manifest.json"); }),
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { parse_manifest(changed, "manifest.json"); }),
               HasSubstr("own checksum"));
-  EXPECT_THAT(message_of([&] { parse_manifest(text.substr(0, 50), "manifest.json"); }),
-              HasSubstr("cannot be read"));
-  EXPECT_THAT(message_of([&] { (void)back.file("g", "here"); }), HasSubstr("does not list g"));
+  EXPECT_THAT(
+      test::complaint(Fault::Storage, [&] { parse_manifest(text.substr(0, 50), "manifest.json"); }),
+      HasSubstr("cannot be read"));
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { (void)back.file("g", "here"); }),
+              HasSubstr("does not list g"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "lockstep/data/pure/token_file.h"
 #include "lockstep/data/pure/tokenizer.h"
 
+#include "support/complaint.h"
 #include "support/process.h"
 
 namespace lockstep {
@@ -28,17 +29,6 @@ std::string text_of(const std::filesystem::path& path) {
   return make_tokenizer(file.header().tokenizer)->decode(tokens);
 }
 
-template <typename Body>
-std::string complaint(Fault fault, Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), fault);
-    return error.what();
-  }
-  return "none";
-}
-
 TEST(Tokenizer, EveryByteSurvives) {
   std::string text;
   for (int i = 0; i < 256; ++i)
@@ -50,11 +40,11 @@ TEST(Tokenizer, EveryByteSurvives) {
 }
 
 TEST(Tokenizer, WhatIsNotBuiltIsRefusedByName) {
-  EXPECT_THAT(complaint(Fault::Config, [] { make_tokenizer("sentencepiece:a.model"); }),
+  EXPECT_THAT(test::complaint(Fault::Config, [] { make_tokenizer("sentencepiece:a.model"); }),
               HasSubstr("'sentencepiece:' are not in this version. Use --tokenizer byte"));
-  EXPECT_THAT(complaint(Fault::Config, [] { make_tokenizer("hf:tokenizer.json"); }),
+  EXPECT_THAT(test::complaint(Fault::Config, [] { make_tokenizer("hf:tokenizer.json"); }),
               HasSubstr("not in this version"));
-  EXPECT_THAT(complaint(Fault::Config, [] { make_tokenizer("bite"); }),
+  EXPECT_THAT(test::complaint(Fault::Config, [] { make_tokenizer("bite"); }),
               HasSubstr("did you mean 'byte'?"));
 }
 
@@ -107,21 +97,22 @@ TEST(Prepare, BadInputLeavesNothing) {
   write_file(good, "abc");
   write_file(empty, "");
   const auto out = folder / "d";
+  EXPECT_THAT(test::complaint(Fault::Storage,
+                              [&] { prepare_tokens({.files = {good, missing}, .out = out}); }),
+              HasSubstr(cat(missing, ": there is no such file")));
+  EXPECT_THAT(test::complaint(Fault::Storage,
+                              [&] { prepare_tokens({.files = {good, empty}, .out = out}); }),
+              HasSubstr(cat(empty, ": the file is empty")));
   EXPECT_THAT(
-      complaint(Fault::Storage, [&] { prepare_tokens({.files = {good, missing}, .out = out}); }),
-      HasSubstr(cat(missing, ": there is no such file")));
-  EXPECT_THAT(
-      complaint(Fault::Storage, [&] { prepare_tokens({.files = {good, empty}, .out = out}); }),
-      HasSubstr(cat(empty, ": the file is empty")));
-  EXPECT_THAT(
-      complaint(Fault::Config,
-                [&] { prepare_tokens({.files = {good}, .out = out, .valid_fraction = 1}); }),
+      test::complaint(Fault::Config,
+                      [&] { prepare_tokens({.files = {good}, .out = out, .valid_fraction = 1}); }),
       HasSubstr("--valid-fraction"));
-  EXPECT_THAT(complaint(Fault::Config, [&] { prepare_tokens({.out = out}); }),
+  EXPECT_THAT(test::complaint(Fault::Config, [&] { prepare_tokens({.out = out}); }),
               HasSubstr("no text file"));
   EXPECT_FALSE(std::filesystem::exists(out));
-  EXPECT_THAT(complaint(Fault::Storage, [&] { prepare_tokens({.files = {good}, .out = good}); }),
-              HasSubstr("the folder cannot be made"));
+  EXPECT_THAT(
+      test::complaint(Fault::Storage, [&] { prepare_tokens({.files = {good}, .out = good}); }),
+      HasSubstr("the folder cannot be made"));
 }
 
 }  // namespace

@@ -14,6 +14,8 @@
 #include "lockstep/base/text.h"
 #include "lockstep/data/pure/split.h"
 
+#include "support/complaint.h"
+
 namespace lockstep {
 namespace {
 
@@ -88,17 +90,6 @@ Ids range(std::int64_t size) {
   Ids ids(static_cast<std::size_t>(size));
   std::iota(ids.begin(), ids.end(), 0);
   return ids;
-}
-
-template <typename Body>
-std::string complaint(Fault fault, Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), fault);
-    return error.what();
-  }
-  return "none";
 }
 
 // E1: any size, ranks, batch, accumulation, order and tail.
@@ -218,11 +209,12 @@ TEST(Sampler, FewerSamplesThanRanksPadOrShareOrAreRefused_SMP_02) {
   const auto make = [](std::int64_t samples, const Dealing& deal) {
     DistributedSampler({.num_samples = samples}, deal);
   };
-  EXPECT_THAT(complaint(Fault::Config, [&] { make(3, dealing); }), HasSubstr("3 samples, 8 ranks"));
-  EXPECT_THAT(
-      complaint(Fault::Config, [&] { make(11, {.num_ranks = 2, .micro = 3, .accumulation = 2}); }),
-      HasSubstr("11 samples, 2 ranks"));
-  EXPECT_THAT(complaint(Fault::Config, [&] { make(0, {}); }), HasSubstr("no samples"));
+  EXPECT_THAT(test::complaint(Fault::Config, [&] { make(3, dealing); }),
+              HasSubstr("3 samples, 8 ranks"));
+  EXPECT_THAT(test::complaint(Fault::Config,
+                              [&] { make(11, {.num_ranks = 2, .micro = 3, .accumulation = 2}); }),
+              HasSubstr("11 samples, 2 ranks"));
+  EXPECT_THAT(test::complaint(Fault::Config, [&] { make(0, {}); }), HasSubstr("no samples"));
 }
 
 TEST(Sampler, EpochsAdvanceByThemselvesAndRepeatWithTheSeed_SMP_03) {
@@ -253,7 +245,8 @@ TEST(Sampler, AnEpochThatIsSetCountsAndAStaleCopyCannotBeSet_SMP_04) {
   }
   EXPECT_EQ(orders.size(), 3U);
   DistributedSampler owned = std::move(ranks[0]);
-  EXPECT_THAT(complaint(Fault::Usage, [&] { ranks[0].set_epoch(1); }), HasSubstr("handed over"));
+  EXPECT_THAT(test::complaint(Fault::Usage, [&] { ranks[0].set_epoch(1); }),
+              HasSubstr("handed over"));
   owned.set_epoch(1);
   EXPECT_EQ(owned.state().epoch, 1);
 }
@@ -271,7 +264,7 @@ TEST(Sampler, RanksWithDifferentSeedsAreFoundAtTheStart_SMP_05) {
     check_same_sampling(first, collect);
     check_same_sampling(second, collect);
     for (const DistributedSampler* sampler : {&first, &second}) {
-      const std::string text = complaint(Fault::Mismatch, [&] {
+      const std::string text = test::complaint(Fault::Mismatch, [&] {
         check_same_sampling(*sampler, [&](std::string_view) { return texts; });
       });
       EXPECT_THAT(text, HasSubstr("seed 100"));
@@ -328,7 +321,7 @@ TEST(Sampler, TheEndOfAnEpochIsTheStartOfTheNext_SMP_09) {
       ++updates;
     EXPECT_EQ(updates, 9);
     EXPECT_NO_THROW(check_updates(updates, 9));
-    EXPECT_THAT(complaint(Fault::Internal, [] { check_updates(6, 9); }),
+    EXPECT_THAT(test::complaint(Fault::Internal, [] { check_updates(6, 9); }),
                 HasSubstr("expected 9 updates, found 6"));
   }
 }
@@ -361,7 +354,7 @@ TEST(Sampler, AnotherNumberOfRanksTakesWhatIsLeft_SMP_10) {
 
 TEST(Sampler, AStateOfAnotherSeedIsRefused) {
   DistributedSampler sampler({.num_samples = 8, .seed = 1}, {});
-  EXPECT_THAT(complaint(Fault::Mismatch, [&] { sampler.restore({.seed = 2}); }),
+  EXPECT_THAT(test::complaint(Fault::Mismatch, [&] { sampler.restore({.seed = 2}); }),
               HasSubstr("expected seed 1, found seed 2"));
 }
 

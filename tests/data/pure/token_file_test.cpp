@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
+#include "support/complaint.h"
 #include "support/process.h"
 
 namespace lockstep {
@@ -40,17 +41,6 @@ std::vector<std::uint8_t> count_up(std::size_t size) {
   return tokens;
 }
 
-template <typename Body>
-std::string complaint(Fault fault, Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), fault);
-    return error.what();
-  }
-  return "none";
-}
-
 std::vector<std::int64_t> all_tokens(const TokenFile& file) {
   std::vector<std::int64_t> tokens(file.header().num_tokens);
   file.read(0, tokens);
@@ -78,12 +68,12 @@ TEST(TokenFile, ReadsBackTokensOfEverySize) {
 TEST(TokenFile, AMissingFileAndAForeignOneAreNamed) {
   const TemporaryFolder folder;
   const std::string path = (folder / "a.tokens").string();
-  EXPECT_THAT(complaint(Fault::Storage, [&] { TokenFile file(path); }),
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { TokenFile file(path); }),
               HasSubstr(cat(path, ": there is no such file")));
   for (const char* content :
        {"", "short", "In the beginning God created the heaven and the earth."}) {
     write_file(path, content);
-    EXPECT_THAT(complaint(Fault::Storage, [&] { TokenFile file(path); }),
+    EXPECT_THAT(test::complaint(Fault::Storage, [&] { TokenFile file(path); }),
                 HasSubstr(cat(path, ": this is not a token file")));
   }
 }
@@ -94,14 +84,14 @@ TEST(TokenFile, EveryCutIsFoundWithBothSizes) {
   const std::string whole = read_file(path);
   for (const std::size_t size : {8U, 127U, 128U, 129U, 227U}) {
     write_file(path, whole.substr(0, size));
-    const std::string text = complaint(Fault::Storage, [&] { TokenFile file(path); });
+    const std::string text = test::complaint(Fault::Storage, [&] { TokenFile file(path); });
     EXPECT_THAT(text, HasSubstr("the file is cut off"));
     EXPECT_THAT(text,
                 HasSubstr(size < 128 ? "expected 128 bytes" : "expected 228 bytes for 100 tokens"));
     EXPECT_THAT(text, HasSubstr(cat("found ", size, " bytes")));
   }
   write_file(path, whole + "x");
-  EXPECT_THAT(complaint(Fault::Storage, [&] { TokenFile file(path); }),
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { TokenFile file(path); }),
               HasSubstr("longer than its header says"));
 }
 
@@ -113,7 +103,7 @@ TEST(TokenFile, EveryChangedByteIsFound) {
     std::string changed = whole;
     changed[at] ^= 0x10;
     write_file(path, changed);
-    const std::string text = complaint(Fault::Storage, [&] { TokenFile(path).verify(); });
+    const std::string text = test::complaint(Fault::Storage, [&] { TokenFile(path).verify(); });
     EXPECT_THAT(text, HasSubstr(path)) << "byte " << at;
     EXPECT_THAT(text, HasSubstr("expected")) << "byte " << at;
   }
@@ -122,7 +112,7 @@ TEST(TokenFile, EveryChangedByteIsFound) {
 TEST(TokenFile, ATokenBeyondTheVocabularyIsFound) {
   const TemporaryFolder folder;
   const std::string path = write_tokens<std::uint16_t>(folder / "a", {5, 9, 10, 3}, 10);
-  EXPECT_THAT(complaint(Fault::Storage, [&] { TokenFile(path).verify(); }),
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { TokenFile(path).verify(); }),
               HasSubstr("token 2 is not in the vocabulary; expected less than 10, found 10"));
 }
 
@@ -161,7 +151,7 @@ TEST(TokenSequences, ASequenceLongerThanTheDataNamesBothNumbers) {
   const TemporaryFolder folder;
   const std::vector<std::string> files = {write_tokens(folder / "a", count_up(96), 256)};
   EXPECT_EQ(TokenSequences(files, 95).size(), 1);
-  const std::string text = complaint(Fault::Config, [&] { TokenSequences data(files, 96); });
+  const std::string text = test::complaint(Fault::Config, [&] { TokenSequences data(files, 96); });
   EXPECT_THAT(text, HasSubstr("a sequence of 96 tokens"));
   EXPECT_THAT(text, HasSubstr("the data, 96 tokens"));
   EXPECT_THAT(text, HasSubstr("Set batch.sequence to 95 or less"));
@@ -171,9 +161,9 @@ TEST(TokenSequences, FilesOfDifferentTokenizersDoNotMix) {
   const TemporaryFolder folder;
   const std::vector<std::string> files = {write_tokens(folder / "a", count_up(9), 256),
                                           write_tokens(folder / "b", count_up(9), 300, "hf:x")};
-  EXPECT_THAT(complaint(Fault::Config, [&] { TokenSequences data(files, 4); }),
+  EXPECT_THAT(test::complaint(Fault::Config, [&] { TokenSequences data(files, 4); }),
               HasSubstr("tokens of 'hf:x' (300)"));
-  EXPECT_THAT(complaint(Fault::Config, [] { TokenSequences data({}, 4); }),
+  EXPECT_THAT(test::complaint(Fault::Config, [] { TokenSequences data({}, 4); }),
               HasSubstr("no token file is named"));
 }
 
