@@ -26,6 +26,9 @@ function(lockstep_library name)
   if(arg_TORCH)
     target_link_libraries(${target} PUBLIC lockstep_torch)
     lockstep_use_pch(${target})
+    # Each source pays seconds for libtorch's inline templates, so a folder is compiled as few sources.
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ${LOCKSTEP_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+    target_compile_options(${target} PRIVATE $<$<BOOL:${LOCKSTEP_UNITY}>:-Wno-subobject-linkage>)  # said of any included file
   else()
     target_compile_options(${target} PRIVATE -Wconversion)
   endif()

@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 #include <torch/nn/module.h>
 
+#include "lockstep/base/as_size.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/parallel/sharded/equal_start.h"
@@ -15,8 +16,6 @@
 namespace lockstep::sharded {
 
 namespace {
-
-std::size_t as_size(int number) { return static_cast<std::size_t>(number); }
 
 ParameterTable agreed_table(torch::nn::Module& module, const Group& group) {
   ParameterTable table(module);

@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 
+#include "lockstep/base/as_size.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
@@ -16,8 +17,6 @@ namespace {
 
 // After this many backwards without a gradient a bucket no longer waits for the parameter.
 constexpr int kIdleBackwards = 3;
-
-std::size_t as_size(int number) { return static_cast<std::size_t>(number); }
 
 class Stopwatch {
  public:
