@@ -39,7 +39,7 @@ class MappedFile {
 /// writer at a time: a second one is refused.
 ///
 /// Errors  Storage, with the bytes needed and free where the disk is full; the old file is
-/// untouched.
+///         untouched.
 class AtomicFile {
  public:
   /// `expected_bytes`, where known, is checked against the free space before anything is written.

@@ -38,15 +38,13 @@ struct Snapshot {
 /// Writes RUN/checkpoints/step-N and points RUN/latest to it.
 ///
 /// Contract  Every rank of `group` calls with its own parts; together they hold every tensor, and
-/// what several ranks hold is
-///           written once. Blocking. The tensors are not changed. All ranks return or all throw.
+///           what several ranks hold is written once. Blocking. The tensors are not changed. All
+///           ranks return or all throw.
 /// Cost      Each rank writes about bytes(all)/n once and reads it back; memory: one block of 4
-/// MiB, and a host copy of one
-///           tensor at a time where it is not contiguous on the host.
+///           MiB, and a host copy of one tensor at a time where it is not contiguous on the host.
 /// Errors    Storage (no space, no permission), Mismatch (ranks disagree on a tensor): nothing of
-/// the new checkpoint is left,
-///           older ones and `latest` are untouched. A kill at any moment leaves at most a hidden
-///           folder for clean_left_overs.
+///           the new checkpoint is left, older ones and `latest` are untouched. A kill at any
+///           moment leaves at most a hidden folder for clean_left_overs.
 void save(const RunFolder& run, const Snapshot& snapshot, const Group& group);
 
 /// Which names of the checkpoint are meant.
@@ -67,7 +65,8 @@ struct LoadReport {
 };
 
 /// A checkpoint on disk, opened for reading. Reads manifest and index; the tensors' bytes only when
-/// they are asked for. Threads  One rank each opens its own; no communication.
+/// they are asked for.
+/// Threads  One rank each opens its own; no communication.
 class Checkpoint {
  public:
   /// `folder` holds manifest.json; see find_checkpoint. Throws Storage naming the file that is
@@ -82,9 +81,10 @@ class Checkpoint {
 
   /// Fills the data of `targets`, whatever mesh wrote the checkpoint, and reads only what they need
   /// of it. Accepts names with or without wrappers' "module." (match_names). A tied name may be
-  /// left out of `targets`. Cost    memory: one block a file. Errors: Storage for damage, naming
-  /// the file; Config for names, shapes and types that
-  ///         do not fit, all listed at once. After an error `targets` may be filled in part.
+  /// left out of `targets`.
+  /// Cost    memory: one block a file.
+  /// Errors  Storage for damage, naming the file; Config for names, shapes and types that do not
+  ///         fit, all listed at once. After an error `targets` may be filled in part.
   LoadReport load(std::vector<StateTensor>& targets, Scope scope, Names names) const;
 
   /// Reads every byte of every file and compares it with the manifest.

@@ -51,19 +51,16 @@ struct NamedState {
 /// Updates the parameters of a DataParallel engine in its flat buffers.
 ///
 /// Step     norm (fp64, in the order of the parameters) -> factor of clipping -> fused kernel with
-/// scale and factor folded in.
-///          A parameter without gradient on every rank is left out: no decay, no momentum, its step
-///          counter stays.
+///          scale and factor folded in. A parameter without gradient on every rank is left out: no
+///          decay, no momentum, its step counter stays.
 /// State    keyed by parameter name, made at the first gradient; step counters are per parameter.
 /// Cost     one pass over the gradients for the norm, one over gradients, parameters and state;
-/// memory: 2 (AdamW) or 1 (SGD
-///          with momentum) elements a trained element.
+///          memory: 2 (AdamW) or 1 (SGD with momentum) elements a trained element.
 /// Errors   Numeric, on every rank alike: the norm is not finite; parameters, state and counters
-/// are unchanged.
-///          Config: unknown name (the nearest is told), values out of range, a group that matches
-///          nothing.
+///          are unchanged. Config: unknown name (the nearest is told), values out of range, a group
+///          that matches nothing.
 /// Source   Loshchilov and Hutter 2019 (AdamW); the kernels are libtorch's _fused_adamw_ and
-/// _fused_sgd_.
+///          _fused_sgd_.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

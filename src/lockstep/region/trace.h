@@ -33,8 +33,7 @@ class SpanSink {
 /// Forward is from the call to the return. Backward is from the gradient of an output to the
 /// gradient of the first input, by hooks on those tensors; a region none of whose inputs needs a
 /// gradient (the embedding) has no backward span.
-/// Cost: two clock readings a region, and two hooks
-/// where gradients are wanted.
+/// Cost: two clock readings a region, and two hooks where gradients are wanted.
 class TraceRegion final : public Region {
  public:
   /// Both are shared: `inner` with the strategy that composed it, `sink` with whoever writes the

@@ -17,7 +17,7 @@ std::string checksum_text(std::string_view bytes);
 
 /// Writes a new file from front to back and takes the checksum of each block on the way.
 /// Errors  Storage naming the file and the reason (no space, no permission); the destructor removes
-/// what was not finished.
+///         what was not finished.
 class BlockWriter {
  public:
   /// `expected_bytes` is what will be appended, 0 where it is not known. Throws Storage with the bytes that are needed and
@@ -49,7 +49,7 @@ class BlockWriter {
 
 /// Reads ranges of a file and verifies each block it touches against the file's record.
 /// Cost    memory: one block. Errors: Storage naming the file, for a size, a block or a read that
-/// is not as recorded.
+///         is not as recorded.
 class BlockReader {
  public:
   BlockReader(std::filesystem::path path, FileRecord record, std::int64_t block_bytes);

@@ -28,10 +28,9 @@ class BackwardListener {
 /// and on whatever loss.
 ///
 /// Trap      A recomputed block runs a backward of its own inside the outer one, and autograd's
-/// end-of-backward callback belongs to
-///           the task that is running. At the end of an inner task the node being evaluated is the
-///           outer one's: its successors then get a hook that queues the callback in the outer
-///           task.
+///           end-of-backward callback belongs to the task that is running. At the end of an inner
+///           task the node being evaluated is the outer one's: its successors then get a hook that
+///           queues the callback in the outer task.
 class BackwardWatch {
  public:
   explicit BackwardWatch(BackwardListener& listener);

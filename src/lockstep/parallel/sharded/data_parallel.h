@@ -53,17 +53,17 @@ struct ReductionReport {
   struct Unused {
     std::string parameter;
     int rank = 0;
-    std::int64_t since_step =
-        0;  ///< first step of the unbroken run of steps without a gradient; steps count from 1
+    /// First step of the unbroken run of steps without a gradient; steps count from 1.
+    std::int64_t since_step = 0;
   };
   std::vector<Unused> unused;  ///< over all ranks, by parameter
   std::int64_t steps = 0;
   std::int64_t reductions = 0;           ///< since the start, on this rank
   std::int64_t reductions_per_step = 0;  ///< in the last step
-  std::int64_t reduced_bytes_per_step =
-      0;  ///< payload of the last step's reductions; a rank sends 2 (n-1)/n of it
-  double marks_ms_per_step =
-      0;  ///< mean cost of writing and reading the marks of unused parameters
+  /// Payload of the last step's reductions; a rank sends 2 (n-1)/n of it.
+  std::int64_t reduced_bytes_per_step = 0;
+  /// Mean cost of writing and reading the marks of unused parameters.
+  double marks_ms_per_step = 0;
 };
 
 /// What this rank does in the step that agree() settled.
@@ -87,8 +87,7 @@ class [[nodiscard]] NoSync {
 /// `group`.
 ///
 ///   DataParallel ddp(*model, world.all());
-///   loss.backward(); optimizer.step(); optimizer.zero_grad();          // any optimizer, any
-///   number of forwards
+///   loss.backward(); optimizer.step(); optimizer.zero_grad();   // any optimizer, any forwards
 ///
 /// Wrapping compares names, shapes and types over the ranks, broadcasts rank 0's parameters and
 /// buffers and compares a hash of each. Parameters and gradients then live in flat buffers:
@@ -96,24 +95,24 @@ class [[nodiscard]] NoSync {
 /// view, also after zero_grad() of either kind.
 ///
 /// Contract  Every rank runs the same synchronised backwards in the same order. Buckets are
-/// all-reduced in an order fixed by the
-///           parameters while backward goes on; gradients are final when backward returns. A rank
-///           whose loss uses no parameter at all calls DataParallel::backward, since nothing else
-///           would tell it that a backward took place.
+///           all-reduced in an order fixed by the parameters while backward goes on; gradients are
+///           final when backward returns. A rank whose loss uses no parameter at all calls
+///           DataParallel::backward, since nothing else would tell it that a backward took place.
 /// Unused    A parameter without a gradient counts as zero; without one on any rank its gradient
-/// stays undefined. Frozen    requires_grad may change between steps, on all ranks alike; on one
-/// rank only is a Mismatch that names it. Divisor   Plain backward: mean over ranks of the local
-/// gradients, added over backwards. Counted backward: sum of losses over
-///           the sum of counts, over all ranks and micro-steps of the step.
+///           stays undefined.
+/// Frozen    requires_grad may change between steps, on all ranks alike; on one rank only is a
+///           Mismatch that names it.
+/// Divisor   Plain backward: mean over ranks of the local gradients, added over backwards. Counted
+///           backward: sum of losses over the sum of counts, over all ranks and micro-steps of the
+///           step.
 /// Cost      2 (n-1)/n * bytes of gradients sent per rank and step, two elements a parameter more
-/// for marks; extra memory: the
-///           largest gradient of one parameter.
+///           for marks; extra memory: the largest gradient of one parameter.
 /// Errors    Mismatch: ranks disagree on the model, on frozen parameters or on counts. Config: a
-/// parameter that cannot be reduced
-///           (sparse gradient, overlapping memory). Usage: the set of parameters changed after
-///           wrapping. After an error inside a backward no gradient is valid.
+///           parameter that cannot be reduced (sparse gradient, overlapping memory). Usage: the set
+///           of parameters changed after wrapping. After an error inside a backward no gradient is
+///           valid.
 /// Threads   One thread a rank calls; hooks run where autograd runs them. The module must outlive
-/// this object.
+///           this object.
 class DataParallel {
  public:
   DataParallel(torch::nn::Module& model,

@@ -15,9 +15,9 @@ namespace lockstep::sharded {
 /// of its place.
 ///
 /// Views     have the parameter's shape and strides. zero_grad() may drop them; the next gradient
-/// is copied in and the view put
-///           back (adopt). While a bucket travels its gradients are undefined (take_off), so that a
-///           gradient that comes late is a tensor of its own and disturbs nothing.
+///           is copied in and the view put back (adopt). While a bucket travels its gradients are
+///           undefined (take_off), so that a gradient that comes late is a tensor of its own and
+///           disturbs nothing.
 class GradientBuffers {
  public:
   GradientBuffers(const ParameterTable& table, std::int64_t bucket_bytes);

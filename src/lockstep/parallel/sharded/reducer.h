@@ -19,10 +19,9 @@ namespace lockstep::sharded {
 /// goes on.
 ///
 /// Launch    A bucket leaves when all its gradients are there and the bucket before it has left, so
-/// the order is the same on
-///           every rank. "There": as often as in the last backward, since recomputation adds to a
-///           gradient several times; one that comes later still is summed by itself at the end. The
-///           last bucket leaves at the end and carries the marks.
+///           the order is the same on every rank. "There": as often as in the last backward, since
+///           recomputation adds to a gradient several times; one that comes later still is summed
+///           by itself at the end. The last bucket leaves at the end and carries the marks.
 /// Contract  begin, arrived..., finish on every rank alike; finish blocks.
 class Reducer {
  public:

@@ -45,12 +45,12 @@ struct FlatBuffer {
 
 /// Gradients of one unit as flat buffers, one an element type, cut into buckets.
 ///
-/// Picture   flat: [marks | p0 pad | p1 pad | ... | pN pad], buckets are ranges of it, launched
-/// from the back to the front. Order     of places and buckets is fixed by the parameters alone, so
-/// it is the same on every rank. Marks     elements reserved before the first parameter of the
-/// bucket that is launched last, so that they ride in it.
-///           Where that bucket's type cannot count exactly, `marks_flat` is -1 and they travel
-///           alone.
+/// Picture   flat: [marks | p0 pad | p1 pad | ... | pN pad]; buckets are ranges of it, launched from
+///           the back to the front.
+/// Order     of places and buckets is fixed by the parameters alone: the same on every rank.
+/// Marks     elements reserved before the first parameter of the bucket that is launched last, so
+///           that they ride in it. Where that bucket's type cannot count exactly, `marks_flat` is
+///           -1 and they travel alone.
 struct GradientPlan {
   std::vector<FlatBuffer> flats;
   std::vector<Place> places;    ///< by parameter
