@@ -2,9 +2,11 @@
 # Makes data/demo from the King James Bible (public domain) of the Debian package bible-kjv: 4.3 MB of English, one byte a token.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ -e data/demo/train.tokens ] && [ -e data/demo/valid.tokens ] && exit 0
+[ -e data/demo/prepared.json ] && exit 0
 mkdir -p data
 text=$(mktemp data/kjv-XXXXXX.txt)
-trap 'rm -f "$text"' EXIT
+trap 'rm -f "$text" "$text.json"' EXIT
 bible -f gen1:1-rev22:21 > "$text"
-build/lockstep data prepare "$text" --tokenizer byte --valid-fraction 0.02 --out data/demo
+build/lockstep data prepare "$text" --tokenizer byte --valid-fraction 0.02 --out data/demo --json > "$text.json"
+cat "$text.json"
+mv "$text.json" data/demo/prepared.json

@@ -85,12 +85,13 @@ class Train : public testing::Test {
     return test::run(command(ranks, out, more));
   }
 
-  std::vector<Json> metrics(const std::string& out) {
+  std::vector<Json> lines_of(const std::string& out, const char* file) {
     std::vector<Json> lines;
-    for (const std::string& line : split(trim(read_file(folder_ / out / "metrics.jsonl")), '\n'))
+    for (const std::string& line : split(trim(read_file(folder_ / out / file)), '\n'))
       lines.push_back(Json::parse(line));
     return lines;
   }
+  std::vector<Json> metrics(const std::string& out) { return lines_of(out, "metrics.jsonl"); }
   std::vector<double> column(const std::string& out, const char* name) {
     std::vector<double> values;
     for (const Json& line : metrics(out))
@@ -162,18 +163,23 @@ TEST_F(Train, LearnsAndWritesARunDirectory) {
 }
 
 TEST_F(Train, ResumesToTheSameBitsOnAsManyRanks_CKP_05) {
-  const std::vector<std::string> dropout = {"--set", "model.dropout=0.1"};
-  ASSERT_EQ(train(2, "whole", dropout).status, 0);
-  std::vector<std::string> first = dropout;
+  const std::vector<std::string> settings = {
+      "--set", "model.dropout=0.1", "--set", "train.eval_every=2"};
+  ASSERT_EQ(train(2, "whole", settings).status, 0);
+  std::vector<std::string> first = settings;
   first.insert(first.end(), {"--steps", "5", "--set", "checkpoint.every=3"});
   ASSERT_EQ(train(2, "parts", first).status, 0);
-  std::vector<std::string> second = dropout;
+  std::vector<std::string> second = settings;
   second.insert(second.end(),
                 {"--resume", (folder_ / "parts" / "checkpoints" / "step-000003").string()});
   const Finished resumed = train(2, "parts", second);
   ASSERT_EQ(resumed.status, 0) << resumed.out << resumed.err;
   for (const char* name : {"loss", "lr", "grad_norm", "step", "total_tokens"})
     EXPECT_EQ(column("whole", name), column("parts", name)) << name;
+  const auto evaluations = lines_of("whole", "evaluations.jsonl");
+  ASSERT_EQ(evaluations.size(), 4U);
+  EXPECT_LT(evaluations[3].at("valid_loss"), evaluations[0].at("valid_loss"));
+  EXPECT_EQ(evaluations, lines_of("parts", "evaluations.jsonl"));
 }
 
 TEST_F(Train, AnotherNumberOfRanksGoesOnWithTheSameSamples_SMP_10) {

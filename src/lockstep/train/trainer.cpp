@@ -56,13 +56,17 @@ struct Files {
   Files(const TrainOptions& options, std::int64_t last_step)
       : metrics_path(options.metrics.empty() ? options.places.out / "metrics.jsonl"
                                              : options.metrics) {
-    if (options.places.resume_from)
+    const std::filesystem::path evaluations_path = options.places.out / "evaluations.jsonl";
+    if (options.places.resume_from) {
       cut_metrics(metrics_path, last_step);
+      cut_metrics(evaluations_path, last_step);
+    }
     metrics = std::make_unique<MetricsFile>(metrics_path);
+    evaluations = std::make_unique<MetricsFile>(evaluations_path);
     events = std::make_unique<EventFile>(options.places.out);
   }
   void add(const StepMetrics& m) {
-    metrics->add(m);
+    metrics->add(to_json_line(m));
     events->scalar("train/loss", m.step, m.loss);
     events->scalar("train/grad_norm", m.step, m.grad_norm);
     events->scalar("train/lr", m.step, m.lr);
@@ -70,8 +74,14 @@ struct Files {
     events->scalar("speed/step_ms", m.step, m.step_ms);
     events->scalar("speed/exposed_comm_ms", m.step, m.exposed_comm_ms);
   }
+  void add(const Evaluation& evaluation) {
+    evaluations->add(to_json_line(evaluation));
+    events->scalar("valid/loss", evaluation.step, evaluation.valid_loss);
+    events->flush();
+  }
   std::filesystem::path metrics_path;
   std::unique_ptr<MetricsFile> metrics;
+  std::unique_ptr<MetricsFile> evaluations;
   std::unique_ptr<EventFile> events;
 };
 
@@ -84,7 +94,6 @@ class Trainer {
   void check_once();
   void open();
   void resume();
-  void one_step(std::int64_t step);
   void after_step(const StepOutcome& outcome);
   void evaluate_now();
   void save();
@@ -272,8 +281,7 @@ void Trainer::evaluate_now() {
     state_.best = Best{.step = state_.step, .valid_loss = loss};
   if (!is_first_)
     return;
-  files_->events->scalar("valid/loss", state_.step, loss);
-  files_->events->flush();
+  files_->add(Evaluation{.step = state_.step, .valid_loss = loss});
   say(cat("step ", state_.step, ": validation loss ", fixed(loss, 4)));
 }
 

@@ -63,11 +63,11 @@ TEST(Metrics, ResumingCutsLaterLinesAndWhatACrashLeft) {
   {
     MetricsFile file(path);
     for (int step = 1; step <= 5; ++step)
-      file.add(metrics_of(step));
+      file.add(to_json_line(metrics_of(step)));
   }
   std::ofstream(path, std::ios::app) << R"({"step":6,"lo)";
   cut_metrics(path, 3);
-  MetricsFile(path).add(metrics_of(4));
+  MetricsFile(path).add(to_json_line(metrics_of(4)));
   const auto lines = split(trim(test::read_file(path)), '\n');
   ASSERT_EQ(lines.size(), 4U);
   for (std::size_t i = 0; i < 4; ++i)

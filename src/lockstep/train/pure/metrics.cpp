@@ -52,6 +52,12 @@ std::string to_json_line(const StepMetrics& m) {
   return json.dump();
 }
 
+std::string to_json_line(const Evaluation& evaluation) {
+  const nlohmann::ordered_json json = {{"step", evaluation.step},
+                                       {"valid_loss", evaluation.valid_loss}};
+  return json.dump();
+}
+
 void cut_metrics(const fs::path& file, std::int64_t last_step) {
   if (!fs::exists(file))
     return;
@@ -78,8 +84,8 @@ MetricsFile::~MetricsFile() {
     ::close(fd_);
 }
 
-void MetricsFile::add(const StepMetrics& metrics) {
-  const std::string line = to_json_line(metrics) + "\n";
+void MetricsFile::add(const std::string& json_line) {
+  const std::string line = json_line + "\n";
   std::size_t written = 0;
   while (written < line.size()) {
     const ssize_t count = ::write(fd_, line.data() + written, line.size() - written);

@@ -29,10 +29,17 @@ struct StepMetrics {
   std::int64_t skipped = 0;  ///< steps left out because of overflow, so far
 };
 
+/// One evaluation on the validation data: a line of evaluations.jsonl.
+struct Evaluation {
+  std::int64_t step = 0;  ///< the last one done before it
+  double valid_loss = 0;  ///< mean over all tokens of the validation data
+};
+
 /// One JSON object without a line end; numbers read back to the same double.
 std::string to_json_line(const StepMetrics& metrics);
+std::string to_json_line(const Evaluation& evaluation);
 
-/// Cuts a metrics file to the lines of steps up to `last_step`: what a run wrote after the checkpoint that it resumes from, and
+/// Cuts a file of such lines to the lines of steps up to `last_step`: what a run wrote after the checkpoint that it resumes from, and
 /// a line that was cut by a crash, go. Nothing where there is no file. Throws Storage.
 void cut_metrics(const std::filesystem::path& file, std::int64_t last_step);
 
@@ -44,7 +51,7 @@ class MetricsFile {
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
   /// Throws Storage, for instance on a full disk.
-  void add(const StepMetrics& metrics);
+  void add(const std::string& json_line);
 
  private:
   std::filesystem::path path_;
