@@ -53,3 +53,22 @@ if(EXISTS ${_lib}/libtorch_cuda.so)
   target_link_libraries(lockstep_torch_cuda INTERFACE lockstep_torch
     -Wl,--no-as-needed ${_lib}/libtorch_cuda.so -Wl,--as-needed ${_lib}/libc10_cuda.so)
 endif()
+if(LOCKSTEP_CUDA AND NOT LOCKSTEP_TORCH_HAS_CUDA)
+  message(FATAL_ERROR "LOCKSTEP_CUDA is on, but torch ${LOCKSTEP_TORCH_VERSION} in ${LOCKSTEP_TORCH_ROOT} is a CPU wheel. "
+                      "Install a CUDA wheel of torch there, or configure without LOCKSTEP_CUDA")
+endif()
+if(LOCKSTEP_CUDA)
+  # The wheel brings CUDA's headers but for those of the compiler and of its C++ library.
+  foreach(_header_package crt/host_config.h=nvidia-cuda-crt nv/target=nvidia-cuda-cccl)
+    string(REPLACE "=" ";" _header_package ${_header_package})
+    list(GET _header_package 0 _header)
+    list(GET _header_package 1 _package)
+    find_path(_folder ${_header} HINTS ${_nvidia} /usr/local/cuda/include PATH_SUFFIXES cccl NO_CACHE)
+    if(NOT _folder)
+      message(FATAL_ERROR "LOCKSTEP_CUDA is on, but ${_header} is in none of ${_nvidia} /usr/local/cuda/include. "
+                          "Install the Python package ${_package} of the wheel's CUDA version, or a CUDA toolkit")
+    endif()
+    target_include_directories(lockstep_torch_cuda SYSTEM INTERFACE ${_folder})
+    unset(_folder)
+  endforeach()
+endif()

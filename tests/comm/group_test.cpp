@@ -292,6 +292,7 @@ TEST(Group, RefusesWhatCannotBeSent) {
     EXPECT_THROW((void)all.all_gather(at::zeros({4}, at::kDouble), at::zeros({2}), "x"), Error);
     EXPECT_THROW((void)all.broadcast(at::zeros({4}), {2}, "x"), Error);
     EXPECT_THROW((void)all.send(at::zeros({4}), all.rank(), "x"), Error);
+    EXPECT_THROW((void)all.broadcast(at::zeros({4}, at::kMeta), {0}, "x"), Error);
   });
 }
 

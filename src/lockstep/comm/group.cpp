@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -69,12 +70,16 @@ void check_tensor(const GroupState& group, const CallDescription& call, const at
            c10::toString(tensor.scalar_type()),
            "Convert it, or send it as bytes");
   }
-  if (!tensor.device().is_cpu())
+  const bool sent = tensor.is_cpu() || (tensor.is_cuda() && comm::why_no_nccl().empty());
+  if (!sent) {
     refuse(group,
            call,
-           "this backend sends CPU tensors only",
+           tensor.is_cuda()
+               ? cat("CUDA tensors need NCCL, which this build has not: ", comm::why_no_nccl())
+               : "tensors of this device cannot be sent",
            tensor.device().str(),
            "Copy it to the CPU");
+  }
   if (tensor.layout() != at::kStrided || !tensor.is_contiguous()) {
     refuse(group, call, "the tensor is not contiguous", "", "Call contiguous() on it first");
   }
@@ -89,6 +94,11 @@ Call make_call(Operation operation, const at::Tensor& tensor, std::string_view s
   call->description.type = type_name(tensor.scalar_type());
   call->description.shape = tensor.sizes().vec();
   call->description.element_bytes = static_cast<std::int64_t>(tensor.element_size());
+  if (tensor.is_cuda()) {
+    const c10::impl::VirtualGuardImpl device(tensor.device().type());
+    call->description.device = "cuda";
+    call->inputs.emplace(tensor.device().type()).record(device.getStream(tensor.device()));
+  }
   return call;
 }
 

@@ -12,6 +12,7 @@
 #include "lockstep/comm/pure/gloo_traffic.h"
 #include "lockstep/comm/pure/rank_state.h"
 #include "lockstep/comm/pure/recorder.h"
+#include "lockstep/comm/pure/ring_traffic.h"
 
 namespace lockstep {
 namespace {
@@ -39,6 +40,8 @@ TEST(CallDescription, ShowsOperationTypeShapeAndSubject) {
             "broadcast f32 [3] from group rank 2 'w'");
   EXPECT_EQ(text_of({.operation = Operation::Barrier, .subject = "end"}), "barrier 'end'");
   EXPECT_EQ(reduce.bytes(), 1600);
+  reduce.device = "cuda";
+  EXPECT_EQ(text_of(reduce), "all_reduce sum f32 [100, 4] on cuda 'w'");
 }
 
 TEST(Recorder, KeepsTheLastCallsAndAllTotals) {
@@ -211,14 +214,19 @@ TEST(Failure, OfAGroupStaysAMismatchInThatGroupOnly) {
   EXPECT_EQ(consequence_of(read, {.rank = 0, .group = "tp"}).fault, Fault::Peer);
 }
 
-std::int64_t sent_by_all(const CallDescription& what, int size) {
-  std::int64_t sum = 0;
-  for (int rank = 0; rank < size; ++rank)
-    sum += gloo_sent_bytes(what, rank, size);
-  return sum;
-}
+class Traffic : public testing::TestWithParam<decltype(&gloo_sent_bytes)> {
+ protected:
+  static std::int64_t sent_by_all(const CallDescription& what, int size) {
+    std::int64_t sum = 0;
+    for (int rank = 0; rank < size; ++rank)
+      sum += GetParam()(what, rank, size);
+    return sum;
+  }
+};
 
-TEST(GlooTraffic, AddsUpToTheFormulaOfEachOperation) {
+INSTANTIATE_TEST_SUITE_P(Transports, Traffic, testing::Values(&gloo_sent_bytes, &ring_sent_bytes));
+
+TEST_P(Traffic, AddsUpToTheFormulaOfEachOperation) {
   for (const int size : {2, 3, 5, 8}) {
     for (const std::int64_t count :
          {std::int64_t{size}, std::int64_t{size} * 1001, std::int64_t{size} * 700'001}) {
@@ -233,7 +241,7 @@ TEST(GlooTraffic, AddsUpToTheFormulaOfEachOperation) {
                   (size - 1) * bytes);
     }
   }
-  EXPECT_EQ(gloo_sent_bytes(call(Operation::AllReduce, {7}, "x"), 0, 1), 0);
+  EXPECT_EQ(sent_by_all(call(Operation::AllReduce, {7}, "x"), 1), 0);
 }
 
 }  // namespace

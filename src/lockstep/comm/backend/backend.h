@@ -59,4 +59,13 @@ std::unique_ptr<Backend> connect_gloo(const Meeting& meeting);
 /// Whether this build has Gloo, and if not, why: empty when it has.
 std::string why_no_gloo();
 
+/// Prepares NCCL for CUDA tensors; ranks meet in their first call. Config error where the build has no NCCL.
+std::unique_ptr<Backend> connect_nccl(const Meeting& meeting);
+
+/// Whether this build has NCCL, and if not, why: empty when it has.
+std::string why_no_nccl();
+
+/// CPU tensors over Gloo, connected now; CUDA tensors over NCCL, connected in the first call with one.
+std::unique_ptr<Backend> connect_by_device(const Meeting& meeting);
+
 }  // namespace lockstep::comm

@@ -7,10 +7,12 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
 
 #include "lockstep/comm/backend/backend.h"
 #include "lockstep/comm/detail/job.h"
@@ -26,6 +28,8 @@ class CallState {
   CallDescription description;
   std::uint64_t sequence = 0;
   std::vector<at::Tensor> tensors;  ///< kept alive until the call ends
+  /// Where the caller's stream stood, for tensors of a device that works behind the caller's back.
+  std::optional<c10::Event> inputs;
   /// A collective: runs it to its end.
   std::function<void(Backend&)> run;
   /// A transfer between two ranks: posts it. Exactly one of the two is set, except where `through_store`.
@@ -36,6 +40,12 @@ class CallState {
   Clock::time_point enqueued = Clock::now();
   /// When it began to block its queue: its deadline counts from here. Atomic: a lane sets it while the watchdog looks.
   std::atomic<Clock::time_point> started{};
+
+  /// Blocks until the device has made what the caller had asked for before this call.
+  void wait_for_inputs() const {
+    if (inputs)
+      inputs->synchronize();
+  }
 
   /// Ends the call, with an error or none. False when it had ended already.
   bool end(std::exception_ptr error);

@@ -187,6 +187,7 @@ void GroupState::run_call(const std::shared_ptr<CallState>& call) {
   }
   if (call->ended())
     return;  // the watchdog was first
+  call->wait_for_inputs();
   call->run(*backend_);
   finish(call);
 }
@@ -194,13 +195,13 @@ void GroupState::run_call(const std::shared_ptr<CallState>& call) {
 void GroupState::connect() {
   const Meeting meeting{
       .store = job_->store,
-      .key = cat("gloo/", key_, "/"),
+      .key = cat(key_, "/"),
       .host = job_->host,
       .rank = members_.me,
       .size = size(),
       // The watchdog ends a call at its deadline and says why; the transport only must not wait for ever.
       .timeout = job_->timeout + std::chrono::seconds(5)};
-  backend_ = connect_gloo(meeting);
+  backend_ = connect_by_device(meeting);
 }
 
 void GroupState::begin(const std::shared_ptr<CallState>& call) {

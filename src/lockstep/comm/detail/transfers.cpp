@@ -16,6 +16,7 @@ void GroupState::post_transfer(const std::shared_ptr<CallState>& call) {
   const bool send = call->description.operation == Operation::Send;
   Posted posted{.call = call, .transfer = nullptr};
   call->started = CallState::Clock::now();
+  call->wait_for_inputs();
   if (send) {
     announce_send(*this, *call);
     posted.transfer = call->post(*backend_);

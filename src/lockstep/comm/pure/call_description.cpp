@@ -38,6 +38,8 @@ std::string text_of(const CallDescription& call) {
     for (const std::int64_t extent : call.shape)
       extents.push_back(cat(extent));
     text += cat(" ", call.type, " [", join(extents, ", "), "]");
+    if (!call.device.empty())
+      text += cat(" on ", call.device);
   }
   if (call.operation == Operation::Broadcast)
     text += cat(" from group rank ", call.root);

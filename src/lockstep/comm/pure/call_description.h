@@ -28,6 +28,7 @@ struct CallDescription {
   Operation operation = Operation::Barrier;
   std::string reduce;  ///< "sum", "max", "min"; empty for operations that do not reduce
   std::string type;    ///< "f32"; empty without a tensor
+  std::string device;  ///< "cuda"; empty for the CPU
   std::vector<std::int64_t> shape;  ///< of the whole (the larger) tensor
   int root = -1;  ///< group rank of a broadcast's root, or of the other side of a send or recv
   std::string subject;  ///< what is sent: a parameter, a unit, "loss"
