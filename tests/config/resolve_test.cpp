@@ -2,6 +2,7 @@
 #include "lockstep/config/resolve.h"
 
 #include <array>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -122,6 +123,35 @@ TEST(Resolve, FindingsOfAllPartsComeTogether) {
   EXPECT_THAT(text, HasSubstr("does not divide"));
   EXPECT_THAT(text, HasSubstr("1 is above optimizer.lr 0.001"));
   EXPECT_THAT(text, HasSubstr("9 steps of warm-up in a run of 5"));
+}
+
+TEST(Resolve, WhatOnlyThePartsWouldRefuseIsFoundBefore) {
+  const std::string batch = "[batch]\nmicro = 1\n";
+  EXPECT_THAT(complaint(with(cat(batch, "[optimizer]\neps = 0\n")), 1), HasSubstr("optimizer.eps"));
+}
+
+TEST(Resolve, WhatNeedsValidationDataIsRefusedWithoutIt) {
+  const std::string batch = "[batch]\nmicro = 1\n";
+  const std::string valid = "[data]\nvalid = \"v.tokens\"\n";
+  for (const auto& [key, text] :
+       {std::pair("train.eval_every", "[train]\neval_every = 3\n"),
+        std::pair("checkpoint.keep_best", "[checkpoint]\nkeep_best = true\n")}) {
+    EXPECT_THAT(complaint(with(cat(batch, text)), 1),
+                HasSubstr(cat(key, ": there is no validation data to evaluate on")));
+    EXPECT_EQ(complaint(with(cat(batch, valid, text)), 1), "none");
+  }
+}
+
+TEST(Resolve, ThePageMarksWhatIsRefused) {
+  EXPECT_EQ(unsupported_text("parallel", "zero"), "not in this version");
+  EXPECT_EQ(unsupported_text("precision", "compute"), "not in this version: bf16, fp16");
+  EXPECT_EQ(unsupported_text("optimizer", "lr"), "");
+  for (const char* row : {"`zero`", "`recompute`", "`async`", "`reproducible`", "`init_from`"}) {
+    const std::string page = config_reference();
+    const std::size_t at = page.find(cat("| ", row));
+    ASSERT_NE(at, std::string::npos) << row;
+    EXPECT_THAT(page.substr(at, page.find('\n', at) - at), HasSubstr("**not in this version**"));
+  }
 }
 
 TEST(Resolve, WhatThisVersionLacksIsRefusedByName) {

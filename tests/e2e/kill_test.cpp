@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks of a real World that end badly under the real launcher: what the job says and how it ends.
+#include <chrono>
+
 #include "e2e/kill_rounds.h"
 
 namespace lockstep::test {
@@ -53,13 +55,20 @@ TEST(Kill, ErrorOfOneRankEndsTheJobWithItsText_HNG_03) {
 }
 
 TEST(Kill, LateRankIsNamedByTheLauncherToo_HNG_01) {
-  const Finished end = run(world_job_command(
+  Running job(world_job_command(
       {"-n", "4"},
-      {"--timeout-ms", "1500", "--steps", "30", "--rank", "2", "--at", "17", "--do", "sleep"}));
+      {"--timeout-ms", "3000", "--steps", "30", "--rank", "2", "--at", "17", "--do", "sleep"}));
+  ASSERT_TRUE(job.wait_for("rank 0 step 16", std::chrono::seconds(30))) << job.printed();
+  const auto reached = std::chrono::steady_clock::now();
+  ASSERT_TRUE(job.wait_for("First failure", std::chrono::seconds(10))) << job.printed();
+  EXPECT_LT(std::chrono::steady_clock::now() - reached, std::chrono::seconds(6));
+  const Finished end = job.wait(std::chrono::seconds(20));
   EXPECT_EQ(end.status, 6) << end.err;
-  EXPECT_LT(end.seconds, 20);
+  for (const int rank : {0, 1, 3})
+    EXPECT_THAT(end.err, HasSubstr(cat("[", rank, "] "))) << "rank " << rank << " said nothing";
   const std::string report = report_of(end);
   EXPECT_THAT(report, HasSubstr("rank 2 missing at all_reduce #17"));
+  EXPECT_THAT(report, HasSubstr("its last was all_reduce #16"));
   EXPECT_THAT(report, HasSubstr("forward"));
 }
 

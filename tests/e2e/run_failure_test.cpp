@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a failing job ends: who is named, with which status, and that the others are stopped in time.
+#include <csignal>
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -129,6 +132,48 @@ TEST(RunFailure, FailureFileHoldsTheReport) {
   EXPECT_EQ(first["error"], "the file ended");
   EXPECT_EQ(first["last_lines"][0], "no more data");
   EXPECT_GT(first["pid"], 0);
+  EXPECT_EQ(json["others"].size(), 2U);
+}
+
+TEST(RunFailure, NothingOfAnEarlierJobStaysInTheLogFolder) {
+  const TemporaryFolder folder;
+  const std::string logs = (folder / "logs").string();
+  run(run_ranks_command({"-n", "3", "--log-dir", logs, "--max-restarts", "1"}, {"1@exit:7"}));
+  ASSERT_TRUE(std::filesystem::exists(folder / "logs/failure.json"));
+  ASSERT_TRUE(std::filesystem::exists(folder / "logs/attempt-1/rank-2.log"));
+  write_file(folder / "logs/attempt-0/notes", "mine");
+  const Finished job = run(run_ranks_command({"-n", "2", "--log-dir", logs}, {"print:new"}));
+  EXPECT_EQ(job.status, 0) << job.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "logs/failure.json"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "logs/attempt-0/rank-2.log"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "logs/attempt-1"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "logs/attempt-0/notes"));
+  EXPECT_EQ(read_file(folder / "logs/attempt-0/rank-1.log"), "new\n");
+}
+
+TEST(RunFailure, DeathOfTheStoreIsInTheFailureFile) {
+  const TemporaryFolder folder;
+  Command command = run_ranks_command(
+      {"-n", "2", "--log-dir", (folder / "logs").string(), "--shutdown-timeout", "1"},
+      {"barrier:start", "print:met", "sleep:60000"});
+  command.environment["LOCKSTEP_TEST_JOB"] = folder.path().string();
+  Running job(command);
+  ASSERT_TRUE(job.wait_for("met", std::chrono::seconds(20))) << job.printed();
+  int stores = 0;
+  for (const pid_t process : processes_with("LOCKSTEP_TEST_JOB", folder.path().string())) {
+    const std::string words = read_file(cat("/proc/", process, "/cmdline"));
+    if (words.find(std::string("store\0--fd", 10)) == std::string::npos)
+      continue;
+    ++stores;
+    ::kill(process, SIGKILL);
+  }
+  ASSERT_EQ(stores, 1);
+  const Finished end = job.wait(std::chrono::seconds(20));
+  EXPECT_EQ(end.status, 4) << end.err;
+  const auto json = nlohmann::json::parse(read_file(folder / "logs/failure.json"));
+  EXPECT_TRUE(json["first_failure"]["rank"].is_null());
+  EXPECT_EQ(json["first_failure"]["error"],
+            "the store process ended under the ranks: killed by SIGKILL");
   EXPECT_EQ(json["others"].size(), 2U);
 }
 

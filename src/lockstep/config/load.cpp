@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/config/detail/reader.h"
+#include "lockstep/config/resolve.h"
 #include "lockstep/config/schema.h"
 
 namespace lockstep {
@@ -80,6 +81,7 @@ void describe(std::string& out, const std::vector<schema::Row<Object>>& rows) {
     const schema::Field field = row.field(defaults);
     const std::string type =
         row.words.empty() ? std::string(schema::type_name(field)) : join(row.words, ", ");
+    const std::string limit = unsupported_text(row.section, row.key);
     out += cat("| `",
                row.key,
                "` | ",
@@ -88,6 +90,7 @@ void describe(std::string& out, const std::vector<schema::Row<Object>>& rows) {
                schema::to_toml(field).value_or("-"),
                " | ",
                row.help,
+               limit.empty() ? "" : cat("; **", limit, "**"),
                " |\n");
   }
 }

@@ -160,6 +160,30 @@ void check_model(const ModelConfig& model, Findings& findings) {
         {join(sources, ", "), "the model comes from one place only", "Keep one of them"});
 }
 
+void check_optimizer(const OptimizerConfig& optimizer, Findings& findings) {
+  if (!(optimizer.eps > 0)) {
+    findings.push_back(
+        {"optimizer.eps",
+         cat("it keeps the division finite and must be above 0, found ", optimizer.eps),
+         "Leave it out or write eps = 1e-8"});
+  }
+}
+
+// What only works on validation data would be left out without a word.
+void check_evaluation(const Config& config, Findings& findings) {
+  if (!config.data.valid.empty())
+    return;
+  const char* problem = "there is no validation data to evaluate on";
+  if (config.train.eval_every > 0) {
+    findings.push_back(
+        {"train.eval_every", problem, "Name token files in data.valid, or leave it out"});
+  }
+  if (config.checkpoint.keep_best) {
+    findings.push_back(
+        {"checkpoint.keep_best", problem, "Name token files in data.valid, or leave it out"});
+  }
+}
+
 void check_train(const Config& config, Findings& findings) {
   if (config.lr_schedule.min_lr > config.optimizer.lr) {
     findings.push_back(
@@ -201,6 +225,8 @@ Resolved resolve(const Config& config, std::int64_t world_size) {
   resolved.precision = resolve_precision(config.precision, findings);
   check_model(config.model, findings);
   check_train(config, findings);
+  check_optimizer(config.optimizer, findings);
+  check_evaluation(config, findings);
   for (const Finding& finding : unsupported(resolved))
     findings.push_back(finding);
   throw_findings(Fault::Config,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -56,5 +57,9 @@ Resolved resolve(const Config& config, std::int64_t world_size);
 /// What may be asked for by the schema but is not in this version: one finding each. Later versions
 /// shorten the table.
 std::vector<Finding> unsupported(const Resolved& resolved);
+
+/// What the same table says of a key, for the manual: "not in this version" where only the default is there, "not in this
+/// version: shm" where some words are not; empty where all of it is there.
+std::string unsupported_text(std::string_view section, std::string_view key);
 
 }  // namespace lockstep

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "lockstep/base/text.h"
 #include "lockstep/config/resolve.h"
 
@@ -9,101 +15,166 @@ namespace {
 bool is_16_bit(const std::string& type) { return type == "bf16" || type == "fp16"; }
 
 struct Limit {
-  bool asked;
-  std::string key;
-  std::string found;
-  std::string next;  ///< what is supported
+  std::string_view key;
+  std::string_view words;  ///< those that are not there; empty: all but the default
+  /// What was asked for, in the user's words; none where that is there.
+  std::function<std::optional<std::string>(const Resolved&)> asked;
+  std::string_view next;  ///< what is supported
 };
+
+using Asked = std::optional<std::string>;
+
+Asked when(bool asked, const std::string& found) { return asked ? Asked(found) : std::nullopt; }
+
+template <typename Value>
+Asked unless_default(const Value& value, const Value& usual) {
+  return when(value != usual, cat(value));
+}
+
+Asked if_16_bit(const std::string& type) { return when(is_16_bit(type), type); }
+
+constexpr std::string_view kDataParallel =
+    "Use data parallelism: zero = 0 and dp_replicate = \"rest\"";
+constexpr std::string_view kFullPrecision = "Use fp32 or fp64";
+constexpr std::string_view kLeaveOut = "Leave it out";
+constexpr std::string_view k16Bit = "bf16, fp16";
+
+using R = const Resolved&;  // keeps a row of the table on few lines
+
+const std::vector<Limit>& limits() {
+  static const ParallelConfig parallel;
+  static const CommConfig comm;
+  static const OffloadConfig offload;
+  // clang-format off: a flat table
+  static const std::vector<Limit> table = {
+      {"model.init_from", "", [](R r) { return r.config.model.init_from; },
+       "Use preset or file; continue a run with --resume"},
+      {"parallel.zero", "",
+       [](R r) { return unless_default(r.config.parallel.zero, parallel.zero); }, kDataParallel},
+      {"parallel.pp", "",
+       [](R r) { return when(r.parallel.pp > 1, cat(r.parallel.pp)); }, kDataParallel},
+      {"parallel.dp_shard", "",
+       [](R r) {
+         return when(r.config.parallel.zero > 0 && r.parallel.dp_shard > 1,
+                     cat(r.parallel.dp_shard));
+       },
+       kDataParallel},
+      {"parallel.cp", "",
+       [](R r) { return when(r.parallel.cp > 1, cat(r.parallel.cp)); }, kDataParallel},
+      {"parallel.tp", "",
+       [](R r) { return when(r.parallel.tp > 1, cat(r.parallel.tp)); }, kDataParallel},
+      {"parallel.tp_kind", "",
+       [](R r) {
+         return unless_default(r.config.parallel.tp_kind, parallel.tp_kind);
+       },
+       kLeaveOut},
+      {"parallel.tp_depth", "",
+       [](R r) {
+         return unless_default(r.config.parallel.tp_depth, parallel.tp_depth);
+       },
+       kLeaveOut},
+      {"parallel.sequence_parallel", "",
+       [](R r) { return when(r.config.parallel.sequence_parallel, "true"); }, kLeaveOut},
+      {"parallel.pipeline", "", [](R r) { return r.config.parallel.pipeline; }, kLeaveOut},
+      {"parallel.virtual_stages", "",
+       [](R r) {
+         return unless_default(r.config.parallel.virtual_stages, parallel.virtual_stages);
+       },
+       kLeaveOut},
+      {"parallel.cuts", "",
+       [](R r) {
+         return when(!r.config.parallel.cuts.empty(),
+                     cat(r.config.parallel.cuts.size(), " entries"));
+       },
+       kLeaveOut},
+      {"parallel.recompute", "",
+       [](R r) {
+         return unless_default(r.config.parallel.recompute, parallel.recompute);
+       },
+       "Use recompute = \"none\""},
+      {"precision.compute", k16Bit,
+       [](R r) { return if_16_bit(r.precision.compute); }, kFullPrecision},
+      {"precision.reduce", k16Bit,
+       [](R r) { return if_16_bit(r.precision.reduce); }, kFullPrecision},
+      {"precision.wire", k16Bit, [](R r) { return if_16_bit(r.precision.wire); }, kFullPrecision},
+      {"precision.reduce", "another type than compute",
+       [](R r) {
+         return when(!is_16_bit(r.precision.compute) && !is_16_bit(r.precision.reduce) &&
+                         r.precision.reduce != r.precision.compute,
+                     r.precision.reduce);
+       },
+       "Leave it out: it is compute's type"},
+      {"precision.wire", "another type than reduce",
+       [](R r) {
+         return when(!is_16_bit(r.precision.wire) && r.precision.wire != r.precision.reduce,
+                     r.precision.wire);
+       },
+       "Leave it out: it is reduce's type"},
+      {"precision.master", "fp32",
+       [](R r) {
+         return when(r.precision.master != "none", r.precision.master);
+       },
+       "Use master = \"none\""},
+      {"precision.autocast", "",
+       [](R r) { return when(r.config.precision.autocast, "true"); }, kFullPrecision},
+      {"precision.loss_scale", "",
+       [](R r) { return r.config.precision.loss_scale; }, kFullPrecision},
+      {"comm.backend", "shm",
+       [](R r) {
+         return when(r.config.comm.backend == "shm", "shm");
+       },
+       "Use backend = \"gloo\" or \"auto\""},
+      {"comm.prefetch", "",
+       [](R r) { return unless_default(r.config.comm.prefetch, comm.prefetch); },
+       "Leave it out; no units are gathered without sharded parameters"},
+      {"comm.uneven", "", [](R r) { return unless_default(r.config.comm.uneven, comm.uneven); },
+       "Leave it out; the sampler gives every rank as many batches (data.drop_last tells how the "
+       "tail is dealt)"},
+      {"offload.parameters", "",
+       [](R r) {
+         return unless_default(r.config.offload.parameters, offload.parameters);
+       },
+       "Use \"device\""},
+      {"offload.optimizer", "",
+       [](R r) {
+         return unless_default(r.config.offload.optimizer, offload.optimizer);
+       },
+       "Use \"device\""},
+      {"offload.directory", "", [](R r) { return r.config.offload.directory; }, kLeaveOut},
+      {"checkpoint.async", "",
+       [](R r) { return when(r.config.checkpoint.async, "true"); }, "Use async = false"},
+      {"train.reproducible", "", [](R r) { return when(r.config.train.reproducible, "true"); },
+       "Leave it out; a run with the same number of ranks repeats itself anyway"},
+  };
+  // clang-format on
+  return table;
+}
 
 }  // namespace
 
 std::vector<Finding> unsupported(const Resolved& resolved) {
-  const Config& c = resolved.config;
-  const ParallelSizes& p = resolved.parallel;
-  const PrecisionPolicy& t = resolved.precision;
-  const std::string data_parallel = "Use data parallelism: zero = 0 and dp_replicate = \"rest\"";
-  const std::string full_precision = "Use fp32 or fp64";
-  const std::vector<Limit> limits = {
-      {c.parallel.zero > 0, "parallel.zero", cat(c.parallel.zero), data_parallel},
-      {p.pp > 1, "parallel.pp", cat(p.pp), data_parallel},
-      {p.cp > 1, "parallel.cp", cat(p.cp), data_parallel},
-      {p.tp > 1, "parallel.tp", cat(p.tp), data_parallel},
-      {c.parallel.tp_kind != "1d", "parallel.tp_kind", c.parallel.tp_kind, "Leave it out"},
-      {c.parallel.tp_depth > 1, "parallel.tp_depth", cat(c.parallel.tp_depth), "Leave it out"},
-      {c.parallel.sequence_parallel, "parallel.sequence_parallel", "true", "Leave it out"},
-      {c.parallel.pipeline.has_value(),
-       "parallel.pipeline",
-       c.parallel.pipeline.value_or(""),
-       "Leave it out"},
-      {c.parallel.virtual_stages > 1,
-       "parallel.virtual_stages",
-       cat(c.parallel.virtual_stages),
-       "Leave it out"},
-      {!c.parallel.cuts.empty(),
-       "parallel.cuts",
-       cat(c.parallel.cuts.size(), " entries"),
-       "Leave it out"},
-      {c.parallel.recompute != "none",
-       "parallel.recompute",
-       c.parallel.recompute,
-       "Use recompute = \"none\""},
-      {is_16_bit(t.compute), "precision.compute", t.compute, full_precision},
-      {is_16_bit(t.reduce), "precision.reduce", t.reduce, full_precision},
-      {is_16_bit(t.wire), "precision.wire", t.wire, full_precision},
-      {!is_16_bit(t.compute) && t.reduce != t.compute,
-       "precision.reduce",
-       t.reduce,
-       cat("Use ", t.compute, ", as compute")},
-      {!is_16_bit(t.wire) && t.wire != t.reduce,
-       "precision.wire",
-       t.wire,
-       cat("Use ", t.reduce, ", as reduce")},
-      {t.master != "none", "precision.master", t.master, "Use master = \"none\""},
-      {c.precision.autocast, "precision.autocast", "true", full_precision},
-      {c.precision.loss_scale.has_value(),
-       "precision.loss_scale",
-       c.precision.loss_scale.value_or(""),
-       full_precision},
-      {c.comm.backend == "shm",
-       "comm.backend",
-       c.comm.backend,
-       "Use backend = \"gloo\" or \"auto\""},
-      {c.comm.prefetch != CommConfig().prefetch,
-       "comm.prefetch",
-       cat(c.comm.prefetch),
-       "Leave it out; no units are gathered without sharded parameters"},
-      {c.comm.uneven != "error",
-       "comm.uneven",
-       c.comm.uneven,
-       "Leave it out; the sampler gives every rank as many batches (data.drop_last tells how the "
-       "tail "
-       "is dealt)"},
-      {c.offload.parameters != "device",
-       "offload.parameters",
-       c.offload.parameters,
-       "Use \"device\""},
-      {c.offload.optimizer != "device", "offload.optimizer", c.offload.optimizer, "Use \"device\""},
-      {c.offload.directory.has_value(),
-       "offload.directory",
-       c.offload.directory.value_or(""),
-       "Leave it out"},
-      {c.checkpoint.async, "checkpoint.async", "true", "Use async = false"},
-      {c.train.reproducible,
-       "train.reproducible",
-       "true",
-       "Leave it out; a run with the same number of ranks repeats itself anyway"},
-      {c.model.init_from.has_value(),
-       "model.init_from",
-       c.model.init_from.value_or(""),
-       "Use preset or file; continue a run with --resume"},
-  };
   std::vector<Finding> findings;
-  for (const Limit& limit : limits) {
-    if (limit.asked)
-      findings.push_back(
-          {limit.key, cat("'", limit.found, "' is not in this version"), limit.next});
+  for (const Limit& limit : limits()) {
+    if (const auto found = limit.asked(resolved)) {
+      findings.push_back({std::string(limit.key),
+                          cat("'", *found, "' is not in this version"),
+                          std::string(limit.next)});
+    }
   }
   return findings;
+}
+
+std::string unsupported_text(std::string_view section, std::string_view key) {
+  const std::string name = cat(section, ".", key);
+  std::vector<std::string> words;
+  for (const Limit& limit : limits()) {
+    if (limit.key != name)
+      continue;
+    if (limit.words.empty())
+      return "not in this version";
+    words.emplace_back(limit.words);
+  }
+  return words.empty() ? "" : cat("not in this version: ", join(words, ", "));
 }
 
 }  // namespace lockstep

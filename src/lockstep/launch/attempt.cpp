@@ -84,7 +84,11 @@ Attempt::Worker Attempt::prepare(int local_rank) const {
       .err = RankStream({Console::Stream::Err, prefix, shown(Streams::Err), 20}),
       .error_file = job_.folder / cat("error-", number_, "-", rank, ".json")};
   if (!options.log_dir.empty()) {
-    worker.file = LogFile(options.log_dir / cat("attempt-", number_) / cat("rank-", rank, ".log"));
+    const std::filesystem::path path = options.log_dir /
+                                       cat("attempt-", options.first_attempt + number_) /
+                                       cat("rank-", rank, ".log");
+    worker.file =
+        options.log_once_there.empty() ? LogFile(path) : LogFile(path, options.log_once_there);
   }
   return worker;
 }
@@ -100,7 +104,8 @@ void Attempt::start_worker(Worker& worker) {
   const bool bare = options.terminal == Terminal::RankZero && worker.end.local_rank == 0;
   // A progress bar needs the terminal itself.
   const Fd out = bare && isatty(1) != 0 ? Fd() : worker.out.open();
-  const Fd err = bare && isatty(2) != 0 ? Fd() : worker.err.open();
+  const bool own_err = bare && isatty(2) != 0 && options.log_dir.empty();
+  const Fd err = own_err ? Fd() : worker.err.open();
   worker.pid = start_process(
       {.words = options.program,
        .environment = rank_environment(options,
@@ -278,6 +283,7 @@ void Attempt::take_output() {
   for (Worker& worker : workers_) {
     worker.out.pump(job_.console, worker.file);
     worker.err.pump(job_.console, worker.file);
+    worker.file.flush_held();
     if (const std::string problem = worker.file.take_problem(); !problem.empty()) {
       job_.console.say(cat("lockstep: a log file cannot be written any more: ", problem));
     }
@@ -397,6 +403,7 @@ void Attempt::drain() {
   for (Worker& worker : workers_) {
     worker.out.finish(job_.console, worker.file);
     worker.err.finish(job_.console, worker.file);
+    worker.file.flush_held();
   }
 }
 

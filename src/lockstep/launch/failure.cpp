@@ -84,6 +84,21 @@ nlohmann::json rank_json(const RankEnd& end, const std::string& host) {
   return json;
 }
 
+nlohmann::json others_json(std::span<const RankEnd> ends,
+                           std::size_t first,
+                           const std::string& host) {
+  nlohmann::json others = nlohmann::json::array();
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (i == first)
+      continue;
+    nlohmann::json other = rank_json(ends[i], host);
+    other["consequence"] = failed(ends[i]);
+    other["stopped"] = ends[i].stopped;
+    others.push_back(std::move(other));
+  }
+  return others;
+}
+
 }  // namespace
 
 bool failed(const RankEnd& end) {
@@ -198,18 +213,29 @@ nlohmann::json failure_json(std::span<const RankEnd> ends,
                             std::size_t first,
                             const std::string& host,
                             int attempt) {
-  nlohmann::json others = nlohmann::json::array();
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    if (i == first)
-      continue;
-    nlohmann::json other = rank_json(ends[i], host);
-    other["consequence"] = failed(ends[i]);
-    other["stopped"] = ends[i].stopped;
-    others.push_back(std::move(other));
-  }
   return {{"attempt", attempt},
           {"first_failure", rank_json(ends[first], host)},
-          {"others", std::move(others)}};
+          {"others", others_json(ends, first, host)}};
+}
+
+nlohmann::json store_failure_json(std::span<const RankEnd> ends,
+                                  const std::string& problem,
+                                  const std::string& host,
+                                  int attempt) {
+  return {{"attempt", attempt},
+          {"first_failure",
+           {{"rank", nullptr},
+            {"local_rank", nullptr},
+            {"host", host},
+            {"pid", nullptr},
+            {"status", nullptr},
+            {"signal", nullptr},
+            {"fault", "Environment"},
+            {"phase", "store"},
+            {"last_operation", ""},
+            {"error", cat("the store process ended under the ranks: ", problem)},
+            {"last_lines", nlohmann::json::array()}}},
+          {"others", others_json(ends, ends.size(), host)}};
 }
 
 }  // namespace lockstep::launch

@@ -65,4 +65,10 @@ nlohmann::json failure_json(std::span<const RankEnd> ends,
                             const std::string& host,
                             int attempt);
 
+/// The same where the store's process ended under the ranks, which is no rank's failure: `rank` and `pid` are null.
+nlohmann::json store_failure_json(std::span<const RankEnd> ends,
+                                  const std::string& problem,
+                                  const std::string& host,
+                                  int attempt);
+
 }  // namespace lockstep::launch

@@ -22,6 +22,7 @@
 #include "lockstep/launch/attempt.h"
 #include "lockstep/launch/endpoint.h"
 #include "lockstep/launch/listen.h"
+#include "lockstep/launch/old_logs.h"
 
 namespace lockstep::launch {
 
@@ -158,6 +159,9 @@ int judge(Job& job, const AttemptResult& result, int attempt) {
     job.console.say(cat("lockstep: the store process ended under the ranks: ",
                         result.store_problem,
                         "\n  Check that lockstep-engine runs: lockstep-engine --version"));
+    write_failure_file(job.options,
+                       store_failure_json(result.ends, result.store_problem, host_name(), attempt),
+                       job.console);
     return static_cast<int>(Fault::Environment);
   }
   const auto first = first_failure(result.ends);
@@ -173,14 +177,14 @@ int run_attempts(Job& job) {
     if (job.store != nullptr && !job.store->started() && world_size(options) > 1)
       job.store->start(*job.guard);
     const AttemptResult result = attempt.run();
-    const int status = judge(job, result, number);
+    const int status = judge(job, result, options.first_attempt + number);
     if (status == 0 || result.interrupt != 0 || !result.store_problem.empty() ||
         number == options.max_restarts)
       return status;
     job.console.say(cat("lockstep: restarting all ranks of this node: attempt ",
-                        number + 1,
+                        options.first_attempt + number + 1,
                         " of at most ",
-                        options.max_restarts));
+                        options.first_attempt + options.max_restarts));
   }
 }
 
@@ -195,6 +199,7 @@ int launch(const Options& options) {
     log(LogLevel::Info,
         cat("the store listens on ", endpoint_text(options.address, listener.port)));
   }
+  remove_old_logs(options);
   const Fd signals = block_signals();
   Job job{.options = options,
           .id = random_id(),

@@ -37,8 +37,11 @@ struct Options {
       std::chrono::seconds(8);  ///< from a signal to the launcher to SIGKILL: a step and a save
 
   std::filesystem::path log_dir;  ///< empty: no files
-  StreamChoice redirects;         ///< not to the terminal
-  StreamChoice tee;               ///< to the terminal all the same
+  int first_attempt = 0;  ///< number of the first attempt, in names of log folders and in reports
+  /// Log files are made once this folder is there, and not at all where it never is; empty: at the start.
+  std::filesystem::path log_once_there;
+  StreamChoice redirects;  ///< not to the terminal
+  StreamChoice tee;        ///< to the terminal all the same
   Terminal terminal = Terminal::Prefixed;
   std::filesystem::path failure_file;  ///< empty: none is written
 

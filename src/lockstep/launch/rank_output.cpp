@@ -13,27 +13,59 @@
 
 namespace lockstep::launch {
 
+namespace {
+
+constexpr std::size_t kMostHeld = 1 << 20;
+
+}  // namespace
+
 LogFile::LogFile(const std::filesystem::path& path) : path_(path) {
-  std::error_code code;
-  std::filesystem::create_directories(path.parent_path(), code);
-  if (!code)
-    fd_ = Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
-  if (fd_.open())
+  const std::string problem = make();
+  if (problem.empty())
     return;
   throw Error({.fault = Fault::Storage,
                .where = {.subject = path.string()},
                .problem = "the log file cannot be made",
-               .cause = code ? code.message() : std::generic_category().message(errno),
+               .cause = problem,
                .next = "Give a folder that can be written with --log-dir"});
 }
 
+LogFile::LogFile(std::filesystem::path path, std::filesystem::path once_there)
+    : path_(std::move(path)), once_there_(std::move(once_there)) {}
+
+std::string LogFile::make() {
+  std::error_code code;
+  std::filesystem::create_directories(path_.parent_path(), code);
+  if (code)
+    return code.message();
+  fd_ = Fd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
+  return fd_.open() ? std::string() : std::generic_category().message(errno);
+}
+
 void LogFile::line(std::string_view text) {
-  if (!fd_.open())
+  if (!once_there_.empty()) {
+    if (held_.size() + text.size() < kMostHeld)
+      held_ += cat(text, "\n");
+    flush_held();
+  } else if (fd_.open()) {
+    write_whole(cat(text, "\n"));
+  }
+}
+
+void LogFile::flush_held() {
+  std::error_code none;
+  if (once_there_.empty() || !std::filesystem::is_directory(once_there_, none))
     return;
-  std::string whole(text);
-  whole.push_back('\n');
-  for (std::size_t done = 0; done < whole.size();) {
-    const ssize_t size = write(fd_.get(), whole.data() + done, whole.size() - done);
+  once_there_.clear();
+  if (const std::string problem = make(); !problem.empty())
+    problem_ = cat(path_.string(), ": ", problem);
+  if (fd_.open())
+    write_whole(std::exchange(held_, {}));
+}
+
+void LogFile::write_whole(std::string_view text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t size = write(fd_.get(), text.data() + done, text.size() - done);
     if (size < 0 && errno == EINTR)
       continue;
     if (size <= 0) {

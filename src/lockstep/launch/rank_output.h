@@ -18,13 +18,24 @@ class LogFile {
   LogFile() = default;
   /// Makes the folder. Throws Storage when the file cannot be made.
   explicit LogFile(const std::filesystem::path& path);
+  /// Holds the lines, at most 1 MiB of them, until the folder `once_there` exists, which the job makes once its input is
+  /// checked; a job that ends before leaves no file. From then on as above, but a file that cannot be made is a problem that
+  /// is told and no error.
+  LogFile(std::filesystem::path path, std::filesystem::path once_there);
   void line(std::string_view text);
+  /// Writes what is held if the folder is there by now.
+  void flush_held();
   /// The reason, the first time it is asked after a write failed.
   std::string take_problem();
 
  private:
+  std::string make();  ///< what went wrong
+  void write_whole(std::string_view text);
+
   Fd fd_;
   std::filesystem::path path_;
+  std::filesystem::path once_there_;
+  std::string held_;
   std::string problem_;
 };
 

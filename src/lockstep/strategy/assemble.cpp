@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/strategy/assemble.h"
 
-#include <optional>
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/text.h"
 #include "lockstep/strategy/pure/plan_run.h"
 
 namespace lockstep::strategy {
 namespace {
 
+// resolve() lets no other word through.
 c10::ScalarType type_of(const std::string& word) {
-  if (word == "fp64")
-    return c10::ScalarType::Double;
-  if (word == "fp32")
-    return c10::ScalarType::Float;
-  throw Error({.fault = Fault::Config,
-               .where = {.subject = "precision.compute"},
-               .problem = cat("training in ", word, " is not built yet"),
-               .next = "Set precision.compute to fp32 or fp64"});
+  LOCKSTEP_ASSERT(word == "fp64" || word == "fp32");
+  return word == "fp64" ? c10::ScalarType::Double : c10::ScalarType::Float;
 }
 
 Uneven uneven_of(const std::string& word) {
@@ -34,27 +27,15 @@ Uneven uneven_of(const std::string& word) {
 optim::OptimizerOptions optimizer_of(const Resolved& resolved) {
   const OptimizerConfig& config = resolved.config.optimizer;
   const double ratio = strategy::lr_ratio(resolved);
-  if (config.betas.size() != 2) {
-    throw Error({.fault = Fault::Config,
-                 .where = {.subject = "optimizer.betas"},
-                 .problem = "two numbers are needed",
-                 .found = cat(config.betas.size()),
-                 .next = "Write betas = [0.9, 0.999]"});
-  }
-  optim::OptimizerOptions options{.name = config.name,
-                                  .lr = config.lr * ratio,
-                                  .beta1 = config.betas[0],
-                                  .beta2 = config.betas[1],
-                                  .eps = config.eps,
-                                  .weight_decay = config.weight_decay,
-                                  .momentum = config.momentum,
-                                  .clip = config.clip.value_or(0)};
-  for (const OptimizerGroup& group : config.groups) {
-    options.groups.push_back({.match = group.match,
-                              .lr = group.lr ? std::optional(*group.lr * ratio) : std::nullopt,
-                              .weight_decay = group.weight_decay});
-  }
-  return options;
+  return {.name = config.name,
+          .lr = config.lr * ratio,
+          .beta1 = config.betas[0],
+          .beta2 = config.betas[1],
+          .eps = config.eps,
+          .weight_decay = config.weight_decay,
+          .momentum = config.momentum,
+          .clip = config.clip.value_or(0),
+          .groups = groups_of(resolved.config, ratio)};
 }
 
 }  // namespace

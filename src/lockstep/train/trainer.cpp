@@ -21,6 +21,7 @@
 #include "lockstep/train/pure/metrics.h"
 #include "lockstep/train/pure/opening.h"
 #include "lockstep/train/pure/run_state.h"
+#include "lockstep/train/pure/same_run.h"
 #include "lockstep/train/pure/trace.h"
 #include "lockstep/train/state.h"
 #include "lockstep/train/stepper.h"
@@ -91,6 +92,7 @@ class Trainer {
   Outcome run();
 
  private:
+  RunValues run_values() const;
   void check_once();
   void open();
   void resume();
@@ -137,13 +139,7 @@ Trainer::Trainer(World& world, const TrainOptions& options)
       resolved_(resolve(options.config, world.size())),
       spec_(strategy::model_of(resolved_.config)),
       display_(options.display, options.columns, options.print) {
-  if (resolved_.config.checkpoint.async) {
-    throw Error({.fault = Fault::Config,
-                 .where = {.subject = "checkpoint.async"},
-                 .problem = "saving in the background is not built yet",
-                 .next = "Set checkpoint.async = false"});
-  }
-  checkpoint::steps_to_delete({}, 0, static_cast<int>(resolved_.config.checkpoint.keep), {});
+  strategy::check_groups(resolved_.config, spec_);
   strategy::RunData data = strategy::open_data(resolved_.config, spec_);
   train_data_ = std::make_shared<const TokenSequences>(std::move(data.train));
   if (data.valid)
@@ -154,6 +150,9 @@ Trainer::Trainer(World& world, const TrainOptions& options)
   horizon_ = strategy::horizon_of(resolved_, strategy::steps_left_in(sampler), options.stop_after);
   state_.data = identity_of(*train_data_, sampling);
   check_once();
+  check_same_run(run_values(), world.rank().value, [&](auto mine, auto subject) {
+    return world_.all().gather_text(mine, subject);
+  });
   check_same_sampling(
       sampler, [&](std::string_view mine) { return world_.all().gather_text(mine, "sampling"); });
   loader_ = std::make_unique<DataLoader>(
@@ -161,6 +160,18 @@ Trainer::Trainer(World& world, const TrainOptions& options)
       std::move(sampler),
       LoaderOptions{.workers = std::max<std::int64_t>(resolved_.config.data.workers, 1),
                     .timeout = world.timeout()});
+}
+
+/// What the ranks must have been started with alike, from the command line as well as from the file.
+RunValues Trainer::run_values() const {
+  RunValues values = values_of(resolved_.config);
+  values.emplace_back("data.train (checksum of the tokens)", state_.data.checksum);
+  values.emplace_back("--steps", options_.stop_after ? cat(*options_.stop_after) : "nothing");
+  values.emplace_back("--out", options_.places.out.string());
+  values.emplace_back(
+      "--resume", options_.places.resume_from ? options_.places.resume_from->string() : "nothing");
+  values.emplace_back("--trace", options_.trace.string());
+  return values;
 }
 
 /// What one rank of all, or one of a machine, looks at for the others. Writes nothing.
@@ -202,12 +213,8 @@ void Trainer::resume() {
   }
 }
 
+/// Everything that can refuse comes before the run directory is made.
 void Trainer::open() {
-  if (is_first_) {
-    prepare_out(options_.places);
-    checkpoint::clean_left_overs(folder_);
-  }
-  world_.all().gather_text("", "run directory");  // no rank goes on before it is there
   const Config& config = resolved_.config;
   std::shared_ptr<Region> region;
   if (!options_.trace.empty()) {
@@ -219,6 +226,13 @@ void Trainer::open() {
   state_.sampler = loader_->state();
   if (options_.places.resume_from)
     resume();
+  if (is_first_) {
+    prepare_out(options_.places);
+    checkpoint::clean_left_overs(folder_);
+  }
+  world_.all().gather_text("", "run directory");  // no rank goes on before it is there
+  if (state_.best && !fs::exists(folder_.step(state_.best->step) / "manifest.json"))
+    state_.best.reset();  // it stayed in the run directory of another run
   state_.tokenizer = train_data_->header().tokenizer;
   state_.config = print_config(config);
   stepper_ =
@@ -277,8 +291,6 @@ void Trainer::evaluate_now() {
   const double loss = evaluate(world_, assembly_, valid_data_, resolved_.batch.micro);
   evaluated_step_ = state_.step;
   state_.valid_loss = loss;
-  if (!state_.best || loss < state_.best->valid_loss)
-    state_.best = Best{.step = state_.step, .valid_loss = loss};
   if (!is_first_)
     return;
   files_->add(Evaluation{.step = state_.step, .valid_loss = loss});
@@ -307,6 +319,8 @@ void Trainer::save() {
     return;
   if (resolved_.config.checkpoint.keep_best)
     evaluate_now();
+  if (state_.valid_loss && (!state_.best || *state_.valid_loss < state_.best->valid_loss))
+    state_.best = Best{.step = state_.step, .valid_loss = *state_.valid_loss};
   world_.phase("saving checkpoint");
   assembly_.engine->sync_buffers();
   checkpoint::save(folder_, snapshot_of(assembly_, state_), world_.all());

@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/train/pure/event_file.h"
+#include "lockstep/train/pure/run_folder.h"
 #include "lockstep/train/pure/run_state.h"
 #include "lockstep/train/pure/trace.h"
 
@@ -73,6 +74,49 @@ TEST(Metrics, ResumingCutsLaterLinesAndWhatACrashLeft) {
   for (std::size_t i = 0; i < 4; ++i)
     EXPECT_EQ(nlohmann::json::parse(lines[i]).at("step"), i + 1);
   cut_metrics(folder / "none", 3);  // no file, nothing to cut
+}
+
+TEST(Metrics, WhatNoRunHasWrittenIsRefusedAndStays) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "notes";
+  const std::string line = to_json_line(metrics_of(1));
+  for (const std::string& text : {std::string("my notes\nof last week\n"),
+                                  std::string("my notes, no line end"),
+                                  cat(line, "\nnotes\n", line, "\n"),
+                                  cat(line, "\n{\"step\":2,\"lo\n", line, "\n"),
+                                  std::string("{\"key\": 1}\n")}) {
+    test::write_file(path, text);
+    EXPECT_THROW(check_metrics(path), Error) << text;
+    EXPECT_THROW(cut_metrics(path, 9), Error) << text;
+    EXPECT_EQ(test::read_file(path), text);
+  }
+  try {
+    test::write_file(path, cat(line, "\nnotes\n"));
+    check_metrics(path);
+    ADD_FAILURE() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("line 2"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("'notes'"));
+  }
+  for (const std::string& text :
+       {std::string(), cat(line, "\n"), cat(line, "\n{\"st"), line, cat(line, "\n\n")}) {
+    test::write_file(path, text);
+    EXPECT_NO_THROW(check_metrics(path)) << text;
+  }
+}
+
+TEST(RunFolder, ATraceOverwritesNothingButATrace) {
+  const test::TemporaryFolder folder;
+  const RunPlaces places{.out = folder / "run", .resume_from = std::nullopt};
+  const auto path = folder / "trace.json";
+  EXPECT_NO_THROW(check_files(places, {}, path));
+  test::write_file(path, chrome_trace({}));
+  EXPECT_NO_THROW(check_files(places, {}, path));
+  for (const char* text : {"my notes\n", "{}", "{\"traceEvents"}) {
+    test::write_file(path, text);
+    EXPECT_THROW(check_files(places, {}, path), Error) << text;
+  }
+  EXPECT_THROW(check_files(places, {}, "/dev/null"), Error);
 }
 
 TEST(EventFile, RecordsCarryLengthAndMaskedChecksums) {

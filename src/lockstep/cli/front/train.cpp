@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "lockstep/base/log.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/common/engine.h"
 #include "lockstep/cli/front/commands.h"
@@ -14,6 +15,7 @@
 #include "lockstep/config/load.h"
 #include "lockstep/config/resolve.h"
 #include "lockstep/launch/launcher.h"
+#include "lockstep/launch/old_logs.h"
 #include "lockstep/launch/request.h"
 #include "lockstep/train/pure/run_folder.h"
 
@@ -21,7 +23,16 @@ namespace lockstep::cli {
 namespace {
 
 /// Under another launcher this process is a rank; the engine takes its place.
-int be_a_rank(const TrainRequest& request) {
+int be_a_rank(const TrainRequest& request, const RankIdentity& identity) {
+  if (!request.launching.empty() && identity.rank == 0) {
+    log(LogLevel::Warning,
+        cat(join(request.launching, ", "),
+            " has no effect: another launcher (",
+            identity.source,
+            ") has started the ",
+            identity.size,
+            " ranks"));
+  }
   std::vector<std::string> words = words_of(request);
   words.insert(words.begin(), "train");
   return exec_engine(words);
@@ -46,8 +57,12 @@ int start_ranks(const TrainRequest& request) {
   check_train(request, config, options.local_ranks);
   options.engine = engine_program();
   options.terminal = launch::Terminal::RankZero;
-  options.failure_file =
-      train::places_of(request.config, request.out, request.resume()).out / "failure.json";
+  const std::filesystem::path out =
+      train::places_of(request.config, request.out, request.resume()).out;
+  options.failure_file = out / "failure.json";
+  options.log_dir = out / "logs";
+  options.log_once_there = out;  // rank 0 makes it when nothing was refused
+  options.first_attempt = launch::next_attempt(options.log_dir);  // resumed: earlier logs stay
   return launch::launch(options);
 }
 
@@ -57,8 +72,9 @@ std::function<int()> make_train(CLI::App& app) {
   const auto request = std::make_shared<TrainRequest>();
   add_train_options(app, *request);
   return [request] {
-    const bool is_rank = identify_rank(process_variables()).source != RankIdentity{}.source;
-    return is_rank ? be_a_rank(*request) : start_ranks(*request);
+    const RankIdentity identity = identify_rank(process_variables());
+    const bool is_rank = identity.source != RankIdentity{}.source;
+    return is_rank ? be_a_rank(*request, identity) : start_ranks(*request);
   };
 }
 

@@ -32,9 +32,10 @@ std::optional<std::string> TrainRequest::resume() const {
 void add_train_options(CLI::App& app, TrainRequest& request) {
   app.add_option("CONFIG", request.config, "TOML file, see docs/configuration.md")->required();
   const std::string size = "Size and length";
-  app.add_option("-n,--nproc-per-node", request.ranks, "ranks to start here: N or auto")
-      ->group(size)
-      ->capture_default_str();
+  const CLI::Option* ranks =
+      app.add_option("-n,--nproc-per-node", request.ranks, "ranks to start here: N or auto")
+          ->group(size)
+          ->capture_default_str();
   app.add_option("--steps",
                  request.steps,
                  "stop after step N in all, resumed or not; 0 only saves the starting weights")
@@ -51,11 +52,12 @@ void add_train_options(CLI::App& app, TrainRequest& request) {
       ->group(values);
   app.add_flag("--print-config", request.print_config, "print the effective configuration and stop")
       ->group(values);
-  app.add_option("--shutdown-timeout",
-                 request.shutdown_timeout_seconds,
-                 "seconds from Ctrl-C or SIGTERM to SIGKILL, for a step and a save")
-      ->group(size)
-      ->capture_default_str();
+  const CLI::Option* shutdown =
+      app.add_option("--shutdown-timeout",
+                     request.shutdown_timeout_seconds,
+                     "seconds from Ctrl-C or SIGTERM to SIGKILL, for a step and a save")
+          ->group(size)
+          ->capture_default_str();
   const std::string files = "Files";
   app.add_option("--out", request.out, "run directory (runs/NAME of the file)")->group(files);
   const CLI::Option* resume =
@@ -64,7 +66,13 @@ void add_train_options(CLI::App& app, TrainRequest& request) {
                      "go on: latest (of --out), a run directory or a checkpoint's folder")
           ->group(files)
           ->expected(0, 1);
-  app.parse_complete_callback([&request, resume] { request.resumes = resume->count() > 0; });
+  app.parse_complete_callback([&request, resume, ranks, shutdown] {
+    request.resumes = resume->count() > 0;
+    for (const CLI::Option* option : {ranks, shutdown}) {
+      if (option->count() > 0)
+        request.launching.push_back(option->get_name());
+    }
+  });
   app.add_option("--metrics",
                  request.metrics,
                  "JSON lines, one a step (metrics.jsonl in the run directory)")
@@ -120,6 +128,7 @@ Config config_of(const TrainRequest& request) {
 void check_train(const TrainRequest& request, const Config& config, int num_ranks) {
   const Resolved resolved = resolve(config, num_ranks);
   const ModelSpec spec = strategy::model_of(resolved.config);
+  strategy::check_groups(resolved.config, spec);
   const strategy::RunData data = strategy::open_data(resolved.config, spec);
   const DistributedSampler sampler(strategy::train_sampling(resolved.config, data.train.size()),
                                    strategy::dealing_of(resolved, 0));

@@ -31,6 +31,7 @@ struct TrainRequest {
   bool reproducible = false;
   std::filesystem::path trace;
   bool print_config = false;
+  std::vector<std::string> launching;    ///< given options that only the launcher of ranks heeds
   double shutdown_timeout_seconds = 60;  ///< of the launcher: a step and a save must fit in
 
   std::optional<std::string> resume() const;

@@ -267,7 +267,8 @@ StepPlan Engine::agree(Data data) {
                       usage_.steps(),
                       " steps: no data is left there"),
        .found = cat(flags.size() - out.size(), " of ", flags.size(), " ranks with data"),
-       .next = "Give every rank as many batches, or set comm.uneven to join, join-active or stop"});
+       .next = "Give every rank as many batches, as lockstep train does, or pass "
+               "DataParallelOptions::uneven = Join, JoinActive or Stop"});
 }
 
 void Engine::finish() {

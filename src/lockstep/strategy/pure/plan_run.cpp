@@ -38,12 +38,6 @@ TokenSequences open_files(const std::vector<std::string>& files,
 
 ModelSpec model_of(const Config& config) {
   const ModelConfig& model = config.model;
-  if (model.init_from) {
-    throw Error({.fault = Fault::Config,
-                 .where = {.subject = "model.init_from"},
-                 .problem = "starting from existing weights is not built yet",
-                 .next = "Use model.preset or model.file; --resume goes on from a checkpoint"});
-  }
   return make_model({.preset = model.preset.value_or(""),
                      .file = model.file.value_or(""),
                      .layers = model.layers,
@@ -113,6 +107,23 @@ double lr_ratio(const Resolved& resolved) {
                           scaling_of(resolved.config.lr_schedule.scale_with_batch),
                           static_cast<double>(resolved.batch.global),
                           reference);
+}
+
+std::vector<optim::GroupOptions> groups_of(const Config& config, double ratio) {
+  std::vector<optim::GroupOptions> groups;
+  for (const OptimizerGroup& group : config.optimizer.groups) {
+    groups.push_back({.match = group.match,
+                      .lr = group.lr ? std::optional(*group.lr * ratio) : std::nullopt,
+                      .weight_decay = group.weight_decay});
+  }
+  return groups;
+}
+
+void check_groups(const Config& config, const ModelSpec& spec) {
+  std::vector<std::string> names;
+  for (const ParameterSpec& parameter : spec.parameters)
+    names.push_back(parameter.name);
+  optim::assign_groups(names, groups_of(config, 1));
 }
 
 std::optional<std::int64_t> steps_left_in(const DistributedSampler& sampler) {

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "lockstep/config/resolve.h"
 #include "lockstep/data/pure/sampler.h"
 #include "lockstep/data/pure/token_file.h"
 #include "lockstep/model/model_spec.h"
+#include "lockstep/optim/pure/groups.h"
 #include "lockstep/optim/pure/lr_schedule.h"
 
 namespace lockstep::strategy {
@@ -36,6 +38,12 @@ struct Horizon {
 /// Every learning rate of the run over the configured one (lr_schedule.scale_with_batch): the groups' rates as well as
 /// optimizer.lr.
 double lr_ratio(const Resolved& resolved);
+
+/// The groups of [[optimizer.group]], their rates times `ratio`.
+std::vector<optim::GroupOptions> groups_of(const Config& config, double ratio);
+
+/// Throws Config naming each group that matches no parameter of the model, with the nearest name.
+void check_groups(const Config& config, const ModelSpec& spec);
 
 /// Steps to the end of the sampler's last epoch; none where it has no end.
 std::optional<std::int64_t> steps_left_in(const DistributedSampler& sampler);

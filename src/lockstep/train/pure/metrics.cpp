@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/pure/metrics.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
+#include <optional>
+#include <string_view>
 #include <unistd.h>
 #include <utility>
 
@@ -27,6 +30,48 @@ namespace fs = std::filesystem;
                .next = code == ENOSPC
                            ? "Free space on that disk or choose another with --out; then --resume"
                            : "Check the path and its permissions"});
+}
+
+std::string cut(const std::string& line) {
+  constexpr std::size_t kMost = 60;
+  return line.size() <= kMost ? cat("'", line, "'") : cat("'", line.substr(0, kMost), "...'");
+}
+
+/// The step of a line that to_json_line wrote; none for anything else.
+std::optional<std::int64_t> step_in(const std::string& line) {
+  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer())
+    return std::nullopt;
+  return json["step"].get<std::int64_t>();
+}
+
+/// The beginning of such a line, as a crash or a full disk leaves it.
+bool is_torn(std::string_view line) {
+  constexpr std::string_view kBegin = "{\"step\":";
+  const std::size_t size = std::min(line.size(), kBegin.size());
+  return line.substr(0, size) == kBegin.substr(0, size);
+}
+
+/// Lines of steps up to `last_step`, or an error for a line that no run has written.
+std::string lines_up_to(const fs::path& file, std::int64_t last_step) {
+  std::ifstream in(file);
+  std::string kept;
+  std::int64_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (const auto step = step_in(line)) {
+      if (*step <= last_step)
+        kept += line + "\n";
+    } else if (!(in.peek() == std::ifstream::traits_type::eof() && is_torn(line))) {
+      throw Error({.fault = Fault::Config,
+                   .where = {.subject = cat(file.string(), ", line ", number)},
+                   .problem = "it is no line of metrics, and resuming would remove it",
+                   .expected = "a JSON object with a step on every line",
+                   .found = cut(line),
+                   .next = "Name another file by --metrics, or move this one away"});
+    }
+  }
+  return kept;
 }
 
 }  // namespace
@@ -61,16 +106,12 @@ std::string to_json_line(const Evaluation& evaluation) {
 void cut_metrics(const fs::path& file, std::int64_t last_step) {
   if (!fs::exists(file))
     return;
-  std::ifstream in(file);
-  std::string kept;
-  for (std::string line; std::getline(in, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer())
-      continue;
-    if (json["step"].get<std::int64_t>() <= last_step)
-      kept += line + "\n";
-  }
-  write_file_atomically(file, kept);
+  write_file_atomically(file, lines_up_to(file, last_step));
+}
+
+void check_metrics(const fs::path& file) {
+  if (fs::exists(file))
+    lines_up_to(file, 0);
 }
 
 MetricsFile::MetricsFile(fs::path path) : path_(std::move(path)) {

@@ -40,8 +40,11 @@ std::string to_json_line(const StepMetrics& metrics);
 std::string to_json_line(const Evaluation& evaluation);
 
 /// Cuts a file of such lines to the lines of steps up to `last_step`: what a run wrote after the checkpoint that it resumes from, and
-/// a line that was cut by a crash, go. Nothing where there is no file. Throws Storage.
+/// a last line that was cut by a crash, go. Nothing where there is no file. Throws Storage; Config naming any other line that no
+/// run has written, and the file stays as it is.
 void cut_metrics(const std::filesystem::path& file, std::int64_t last_step);
+/// The same check without the cut.
+void check_metrics(const std::filesystem::path& file);
 
 /// Appends whole lines, each written at once.
 class MetricsFile {

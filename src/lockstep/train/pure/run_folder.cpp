@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/pure/run_folder.h"
 
+#include <fstream>
+#include <string_view>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/checkpoint/pure/layout.h"
+#include "lockstep/train/pure/metrics.h"
 
 namespace lockstep::train {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kTraceBegin = "{\"traceEvents\":";
 
 /// The run directory of a checkpoint's folder RUN/checkpoints/step-N; the folder itself where it is a run directory.
 fs::path run_of(const fs::path& given) {
@@ -37,6 +42,24 @@ void check_file(const char* option, const fs::path& file, const RunPlaces& place
                         : there                      ? "no permission in its folder"
                                                      : "its folder is not there",
                .next = cat("Make the folder ", folder.string(), " or name another file")});
+}
+
+/// A trace may take the place of an earlier one, and of nothing else.
+void check_old_trace(const fs::path& trace) {
+  std::error_code none;
+  if (trace.empty() || !fs::exists(trace, none))
+    return;
+  std::string begin(kTraceBegin.size(), '\0');
+  if (fs::is_regular_file(trace, none)) {
+    std::ifstream in(trace, std::ios::binary);
+    in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+    if (in.gcount() == 0 || begin == kTraceBegin)
+      return;
+  }
+  throw Error({.fault = Fault::Config,
+               .where = {.subject = cat("--trace ", trace.string())},
+               .problem = "the file is there already and is no trace, and would be overwritten",
+               .next = "Choose another file, or remove it"});
 }
 
 }  // namespace
@@ -72,8 +95,14 @@ void check_out(const RunPlaces& places) {
 void check_files(const RunPlaces& places, const fs::path& metrics, const fs::path& trace) {
   check_file("--metrics", metrics, places);
   check_file("--trace", trace, places);
+  check_old_trace(trace);
+  if (places.resume_from) {
+    check_metrics(metrics.empty() ? places.out / "metrics.jsonl" : metrics);
+    check_metrics(places.out / "evaluations.jsonl");
+    return;
+  }
   std::error_code none;
-  if (metrics.empty() || places.resume_from || !fs::exists(metrics, none))
+  if (metrics.empty() || !fs::exists(metrics, none))
     return;
   throw Error({.fault = Fault::Config,
                .where = {.subject = cat("--metrics ", metrics.string())},

@@ -24,7 +24,8 @@ RunPlaces places_of(const std::filesystem::path& config,
 void check_out(const RunPlaces& places);
 
 /// The same for files that are named on the command line (empty: not given): throws Config where `metrics` is there already and
-/// `places` does not resume, Storage where a file's folder is not there or not writable. Writes nothing.
+/// `places` does not resume, where it resumes and a line of the file to go on in was not written by a run, and where `trace`
+/// would overwrite what is no trace; Storage where a file's folder is not there or not writable. Writes nothing.
 void check_files(const RunPlaces& places,
                  const std::filesystem::path& metrics,
                  const std::filesystem::path& trace);

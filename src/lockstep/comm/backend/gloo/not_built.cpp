@@ -13,7 +13,7 @@ std::unique_ptr<Backend> connect_gloo(const Meeting&) {
                .where = {.subject = "backend gloo"},
                .problem = "this build has no Gloo backend",
                .cause = why_no_gloo(),
-               .next = "Build with torch 2.13.0 (or 2.14.1), or set comm.backend = shm"});
+               .next = "Build with torch 2.13.0 (or 2.14.1)"});
 }
 
 }  // namespace lockstep::comm
