@@ -394,6 +394,14 @@ TEST_F(Train, EvaluationIsTheSameForAnyNumberOfRanks_SMP_01) {
   }
 }
 
+TEST_F(Train, ACheckpointOfAnotherModelLeavesNothingEither) {
+  ASSERT_EQ(train(1, "a", {"--steps", "1"}).status, 0);
+  const Finished run =
+      train(2, "b", {"--resume", (folder_ / "a").string(), "--set", "model.width=24"});
+  EXPECT_EQ(run.status, 3) << run.err;
+  EXPECT_FALSE(fs::exists(folder_ / "b"));
+}
+
 TEST_F(Train, ResumingIntoAFileThatIsNoMetricsIsRefused) {
   ASSERT_EQ(train(1, "a", {"--steps", "2"}).status, 0);
   const fs::path notes = folder_ / "notes";

@@ -166,11 +166,15 @@ Trainer::Trainer(World& world, const TrainOptions& options)
 RunValues Trainer::run_values() const {
   RunValues values = values_of(resolved_.config);
   values.emplace_back("data.train (checksum of the tokens)", state_.data.checksum);
+  if (valid_data_) {
+    values.emplace_back("data.valid (checksum of the tokens)",
+                        identity_of(*valid_data_, {}).checksum);
+  }
   values.emplace_back("--steps", options_.stop_after ? cat(*options_.stop_after) : "nothing");
   values.emplace_back("--out", options_.places.out.string());
   values.emplace_back(
       "--resume", options_.places.resume_from ? options_.places.resume_from->string() : "nothing");
-  values.emplace_back("--trace", options_.trace.string());
+  values.emplace_back("--trace", options_.trace.empty() ? "nothing" : options_.trace.string());
   return values;
 }
 
