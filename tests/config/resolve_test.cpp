@@ -111,6 +111,7 @@ TEST(Resolve, PrintsAsWhatRunsAndChangesNothingTheSecondTime) {
   EXPECT_EQ(once.config, twice.config);
   EXPECT_THAT(print_config(once.config), HasSubstr("micro = 2\n"));
   EXPECT_THAT(print_config(once.config), HasSubstr("dp_replicate = 4\n"));
+  EXPECT_THAT(print_config(once.config), HasSubstr("zero = 0  # fixed in this version\n"));
 }
 
 TEST(Resolve, FindingsOfAllPartsComeTogether) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csignal>
+#include <iostream>
 #include <random>
 #include <thread>
 
@@ -15,6 +16,7 @@ class KilledTrain : public Train {
   /// Each time the checkpoint that is left must load whole and the run must go on where it says.
   void kill_rounds(int rounds, std::uint32_t seed) {
     std::mt19937 draw(seed);
+    std::cout << "seed " << seed << std::endl;
     for (int round = 0; round < rounds; ++round) {
       const int delay_ms = static_cast<int>(draw() % 300);
       SCOPED_TRACE(cat("seed ", seed, ", round ", round, ", killed after ", delay_ms, " ms"));

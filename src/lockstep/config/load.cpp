@@ -58,8 +58,10 @@ std::string print_config(const Config& config) {
       out += cat(out.empty() ? "" : "\n", "[", row.section, "]\n");
       section = row.section;
     }
-    if (value)
-      out += cat(row.key, " = ", *value, "\n");
+    if (!value)
+      continue;
+    const bool fixed = unsupported_text(row.section, row.key) == kNotInThisVersion;
+    out += cat(row.key, " = ", *value, fixed ? "  # fixed in this version" : "", "\n");
   }
   return out;
 }

@@ -23,8 +23,8 @@ Config parse_config(std::string_view text,
                     std::string_view name,
                     std::span<const std::string> sets = {});
 
-/// The configuration as TOML: every key that has a value, section by section. parse_config gives
-/// back an equal one.
+/// The configuration as TOML: every key that has a value, section by section; a comment tells which
+/// of them can have no other value in this version. parse_config gives back an equal one.
 std::string print_config(const Config& config);
 
 /// The table of all keys with type, default, words and help, as Markdown, for the manual.

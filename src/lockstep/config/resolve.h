@@ -58,6 +58,9 @@ Resolved resolve(const Config& config, std::int64_t world_size);
 /// shorten the table.
 std::vector<Finding> unsupported(const Resolved& resolved);
 
+/// What unsupported_text says of a key of which only the default is there.
+inline constexpr std::string_view kNotInThisVersion = "not in this version";
+
 /// What the same table says of a key, for the manual: "not in this version" where only the default is there, "not in this
 /// version: shm" where some words are not; empty where all of it is there.
 std::string unsupported_text(std::string_view section, std::string_view key);

@@ -171,10 +171,10 @@ std::string unsupported_text(std::string_view section, std::string_view key) {
     if (limit.key != name)
       continue;
     if (limit.words.empty())
-      return "not in this version";
+      return std::string(kNotInThisVersion);
     words.emplace_back(limit.words);
   }
-  return words.empty() ? "" : cat("not in this version: ", join(words, ", "));
+  return words.empty() ? "" : cat(kNotInThisVersion, ": ", join(words, ", "));
 }
 
 }  // namespace lockstep

@@ -165,6 +165,13 @@ Trainer::Trainer(World& world, const TrainOptions& options)
 /// What the ranks must have been started with alike, from the command line as well as from the file.
 RunValues Trainer::run_values() const {
   RunValues values = values_of(resolved_.config);
+  if (spec_.is_gpt()) {  // a model.file has values that no shape shows
+    const GptConfig& gpt = spec_.gpt();
+    values.emplace_back("model.heads (as built)", cat(gpt.heads));
+    values.emplace_back("model.kv_heads (as built)", cat(gpt.kv_heads));
+    values.emplace_back("model.dropout (as built)", cat(gpt.dropout));
+    values.emplace_back("layer norm epsilon of the model", cat(gpt.norm_eps));
+  }
   values.emplace_back("data.train (checksum of the tokens)", state_.data.checksum);
   if (valid_data_) {
     values.emplace_back("data.valid (checksum of the tokens)",
