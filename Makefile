@@ -24,10 +24,10 @@ data: build
 demo: build data
 	@scripts/demo.sh
 
-test: build data
+test: build
 	@cd $(BUILD) && ctest --output-on-failure --label-exclude full -j $(JOBS)
 
-test-all: build data
+test-all: build
 	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
 
 clean:
