@@ -12,6 +12,6 @@ print(f"\nvalidation loss {last:.2f} nats a byte; guessing by the frequency of b
 sys.exit(last >= guess)
 END
 echo
-build/lockstep generate runs/demo --prompt "In the beginning " --max-new-tokens 300 --temperature 0.8 --seed 1
+build/lockstep generate runs/demo --prompt "In the beginning " --max-new-tokens 300 --temperature 0.7 --seed 1
 echo
 echo "The run is in runs/demo: config.toml, metrics.jsonl, checkpoints/. Next: docs/first-run.md"
