@@ -150,7 +150,12 @@ StateTensor whole_tensor(std::string name, const at::Tensor& data) {
   return {.name = std::move(name), .shape = sizes, .part = whole(sizes), .data = data};
 }
 
-void save(const RunFolder& run, const Snapshot& snapshot, const Group& group) {
+void save(const RunFolder& run, const Snapshot& all, const Group& group) {
+  Snapshot snapshot = all;
+  // A rank that holds nothing of a tensor has nothing to say of it.
+  std::erase_if(snapshot.tensors, [](const StateTensor& tensor) {
+    return tensor.part.size() == 0 && num_elements(tensor.shape) > 0;
+  });
   const std::string subject = cat("checkpoint of step ", snapshot.step);
   const bool is_first = group.rank() == GroupRank{0};
   const std::vector<Holding> mine = holdings_of(snapshot.tensors);

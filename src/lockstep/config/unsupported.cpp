@@ -34,7 +34,7 @@ Asked unless_default(const Value& value, const Value& usual) {
 Asked if_16_bit(const std::string& type) { return when(is_16_bit(type), type); }
 
 constexpr std::string_view kDataParallel =
-    "Use data parallelism: zero = 0 and dp_replicate = \"rest\"";
+    "Use data parallelism: zero = 0 or 1";
 constexpr std::string_view kFullPrecision = "Use fp32 or fp64";
 constexpr std::string_view kLeaveOut = "Leave it out";
 constexpr std::string_view k16Bit = "bf16, fp16";
@@ -49,16 +49,17 @@ const std::vector<Limit>& limits() {
   static const std::vector<Limit> table = {
       {"model.init_from", "", [](R r) { return r.config.model.init_from; },
        "Use preset or file; continue a run with --resume"},
-      {"parallel.zero", "",
-       [](R r) { return unless_default(r.config.parallel.zero, parallel.zero); }, kDataParallel},
+      {"parallel.zero", "2, 3",
+       [](R r) { return when(r.config.parallel.zero > 1, cat(r.config.parallel.zero)); },
+       kDataParallel},
       {"parallel.pp", "",
        [](R r) { return when(r.parallel.pp > 1, cat(r.parallel.pp)); }, kDataParallel},
-      {"parallel.dp_shard", "",
+      {"parallel.dp_replicate", "beside zero above 0",
        [](R r) {
-         return when(r.config.parallel.zero > 0 && r.parallel.dp_shard > 1,
-                     cat(r.parallel.dp_shard));
+         return when(r.config.parallel.zero > 0 && r.parallel.dp_replicate > 1,
+                     cat(r.parallel.dp_replicate));
        },
-       kDataParallel},
+       "Shard over all ranks: leave dp_replicate out"},
       {"parallel.cp", "",
        [](R r) { return when(r.parallel.cp > 1, cat(r.parallel.cp)); }, kDataParallel},
       {"parallel.tp", "",

@@ -2,6 +2,7 @@
 #include "lockstep/nn/gpt.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/philox.h"

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/optim/optimizer.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 #include "lockstep/optim/gradient_norm.h"
 #include "lockstep/optim/optimizer.h"
 
@@ -26,7 +28,7 @@ class Adapter final : public Optimizer {
       names.push_back(name);
       gradients.push_back(tensor.grad());
     }
-    StepResult result{.grad_norm = gradient_norm(names, gradients, 1)};
+    StepResult result{.grad_norm = gradient_norm(names, gradients, UpdateStep{})};
     result.clip_factor = clip_factor(result.grad_norm, clip_);
     if (result.clip_factor != 1) {
       for (at::Tensor& gradient : gradients)
@@ -61,7 +63,7 @@ class Adapter final : public Optimizer {
   /// The update itself was libtorch's; this ends the engine's step.
   struct Done final : ShardUpdate {
     UpdateUnit needs() const override { return UpdateUnit::Parameter; }
-    void update(std::span<const UpdateSlice>, double) override {}
+    void update(std::span<const UpdateSlice>, const UpdateStep&) override {}
   };
 
   static void refuse(std::string_view parameter) {
@@ -83,6 +85,15 @@ class Adapter final : public Optimizer {
 std::unique_ptr<Optimizer> adapt(DataParallel& engine,
                                  torch::optim::Optimizer& optimizer,
                                  double clip) {
+  if (engine.zero() > 0) {
+    throw Error(
+        {.fault = Fault::Config,
+         .where = {.subject = "optimizer"},
+         .problem = cat("an optimizer of libtorch updates whole parameters, and with zero = ",
+                        engine.zero(),
+                        " a rank has the gradient of its part only"),
+         .next = "Use make_optimizer(), or zero = 0"});
+  }
   return std::make_unique<Adapter>(engine, optimizer, clip);
 }
 

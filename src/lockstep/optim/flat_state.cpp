@@ -37,6 +37,7 @@ void FlatState::ensure(std::span<const UpdateSlice> slices) {
     for (const UpdateSlice* slice : chunk.slices) {
       OfParameter& state = parameters_[slice->name];
       state.parameter = slice->parameter;
+      state.begin = slice->begin;
       state.step = at::zeros({}, chunk.options.dtype(at::kFloat));
       for (const at::Tensor& flat : flats)
         state.tensors.push_back(flat.narrow(0, begin, slice->value.numel()));
@@ -56,10 +57,14 @@ std::vector<NamedState> FlatState::named() const {
   for (const auto& [name, state] : parameters_) {
     for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
       const at::Tensor& flat = state.tensors[kind];
-      named.push_back(
-          {cat(kinds_[kind], ".", name),
-           flat.as_strided(
-               state.parameter.sizes(), state.parameter.strides(), flat.storage_offset())});
+      const bool whole = flat.numel() == state.parameter.numel();
+      named.push_back({.name = cat(kinds_[kind], ".", name),
+                       .tensor = whole ? flat.as_strided(state.parameter.sizes(),
+                                                         state.parameter.strides(),
+                                                         flat.storage_offset())
+                                       : flat,
+                       .shape = state.parameter.sizes().vec(),
+                       .begin = state.begin});
     }
   }
   return named;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -34,22 +35,8 @@ double FusedOptimizer::lr_of(std::string_view parameter) const {
 }
 
 void FusedOptimizer::make_state(std::string_view parameter) {
-  for (const auto& [name, tensor] : engine_.parameters()) {
-    if (name != parameter)
-      continue;
-    const at::Tensor memory =
-        tensor.detach().as_strided({tensor.numel()}, {1}, tensor.storage_offset());
-    const UpdateSlice slice{.name = name, .value = memory, .gradient = memory, .parameter = tensor};
-    state_.ensure({&slice, 1});
-    return;
-  }
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : engine_.parameters())
-    names.push_back(name);
-  throw Error({.fault = Fault::Storage,
-               .where = {.subject = std::string(parameter)},
-               .problem = cat("the model has no such parameter", did_you_mean(parameter, names)),
-               .next = "Load a checkpoint of this model"});
+  const UpdateSlice slice = engine_.slice_of(parameter);
+  state_.ensure({&slice, 1});
 }
 
 StepResult FusedOptimizer::step(double lr_factor) {
@@ -90,7 +77,7 @@ FusedOptimizer::Batch& FusedOptimizer::batch_for(std::vector<Batch>& batches,
   return batch;
 }
 
-void FusedOptimizer::update(std::span<const UpdateSlice> slices, double scale) {
+void FusedOptimizer::update(std::span<const UpdateSlice> slices, const UpdateStep& step) {
   at::NoGradGuard no_grad;
   std::vector<std::string> names;
   std::vector<at::Tensor> gradients;
@@ -98,13 +85,18 @@ void FusedOptimizer::update(std::span<const UpdateSlice> slices, double scale) {
     names.push_back(slice.name);
     gradients.push_back(slice.gradient);
   }
-  result_.grad_norm = gradient_norm(names, gradients, scale);
+  result_.grad_norm = gradient_norm(names, gradients, step);
   result_.clip_factor = clip_factor(result_.grad_norm, options_.clip);
 
   state_.ensure(slices);
   std::vector<Batch> batches;
   for (const UpdateSlice& slice : slices) {
     FlatState::OfParameter& state = state_.of(slice.name);
+    if (slice.value.numel() == 0) {
+      ++state.steps;  // counters are the parameter's, whoever updates it
+      state.step.fill_(static_cast<double>(state.steps));
+      continue;
+    }
     Batch& batch = batch_for(batches, slice, state.steps == 0);
     batch.values.push_back(slice.value);
     batch.gradients.push_back(slice.gradient);
@@ -114,7 +106,7 @@ void FusedOptimizer::update(std::span<const UpdateSlice> slices, double scale) {
     state.step.fill_(static_cast<double>(state.steps));
     batch.steps.push_back(state.step);
   }
-  const double factor = scale * result_.clip_factor;
+  const double factor = step.scale * result_.clip_factor;
   for (Batch& batch : batches) {
     // The kernels take the divisor in fp32 only, which is too coarse for fp64.
     if (factor != 1 && batch.values.front().scalar_type() == at::kDouble) {

@@ -42,7 +42,7 @@ class FusedOptimizer : public Optimizer, private ShardUpdate {
 
  private:
   UpdateUnit needs() const override { return UpdateUnit::Element; }
-  void update(std::span<const UpdateSlice> slices, double scale) override;
+  void update(std::span<const UpdateSlice> slices, const UpdateStep& step) override;
   Batch& batch_for(std::vector<Batch>& batches, const UpdateSlice& slice, bool first_step) const;
 
   DataParallel& engine_;

@@ -42,10 +42,14 @@ struct StepResult {
   double clip_factor = 1;
 };
 
+/// State that this rank holds of one parameter: elements [begin, begin + tensor.numel()) of
+/// `shape`, row-major. A live view: what is copied into it the next step uses.
 struct NamedState {
   std::string name;  ///< "exp_avg.<parameter>", "exp_avg_sq.<parameter>", "momentum.<parameter>"
-  at::Tensor
-      tensor;  ///< in the parameter's shape; a live view: what is copied into it the next step uses
+  at::Tensor tensor;  ///< in the parameter's shape where it is whole, else a row
+  std::vector<std::int64_t> shape;
+  std::int64_t begin = 0;
+  bool is_whole() const { return tensor.sizes() == at::IntArrayRef(shape); }
 };
 
 /// Updates the parameters of a DataParallel engine in its flat buffers.
@@ -95,7 +99,7 @@ std::unique_ptr<Optimizer> make_optimizer(DataParallel& engine, const OptimizerO
 /// A user's own libtorch optimizer behind the same interface: scale and clipping are applied to the
 /// gradients in place, then its step() runs with its own learning rates times lr_factor. Both
 /// arguments must outlive the result. Its state is saved by its owner: state(), make_state() and
-/// step counts are empty or refuse.
+/// step counts are empty or refuse. Errors: Config with zero above 0.
 std::unique_ptr<Optimizer> adapt(DataParallel& engine,
                                  torch::optim::Optimizer& optimizer,
                                  double clip = 0);

@@ -54,6 +54,7 @@ Assembly assemble(const Resolved& resolved,
       *assembly.model,
       world.all(),
       DataParallelOptions{
+          .zero = static_cast<int>(config.parallel.zero),
           .uneven = uneven_of(config.comm.uneven),
           .bucket_bytes = config.comm.bucket_bytes,
           .graph = config.comm.static_graph ? GraphKind::Static : GraphKind::Dynamic});

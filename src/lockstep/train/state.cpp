@@ -24,7 +24,15 @@ std::vector<StateTensor> model_tensors(nn::Model& model) {
 std::vector<StateTensor> all_tensors(strategy::Assembly& assembly) {
   std::vector<StateTensor> tensors = model_tensors(*assembly.model);
   for (const auto& state : assembly.optimizer->state()) {
-    tensors.push_back(checkpoint::whole_tensor(cat("optimizer.", state.name), state.tensor));
+    const std::string name = cat("optimizer.", state.name);
+    if (state.is_whole()) {
+      tensors.push_back(checkpoint::whole_tensor(name, state.tensor));
+      continue;
+    }
+    checkpoint::Part part = checkpoint::whole(state.shape);
+    part.begin = state.begin;
+    part.end = state.begin + state.tensor.numel();
+    tensors.push_back({.name = name, .shape = state.shape, .part = part, .data = state.tensor});
   }
   return tensors;
 }

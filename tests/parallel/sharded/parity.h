@@ -29,6 +29,7 @@ struct Parity {
   int accumulation = 1;
   at::ScalarType type = at::kDouble;
   std::int64_t bucket_bytes = 25'000'000;
+  int zero = 0;
 };
 
 inline std::string to_text(const Parity& p) {
@@ -40,7 +41,9 @@ inline std::string to_text(const Parity& p) {
              ", ",
              c10::toString(p.type),
              ", buckets of ",
-             p.bucket_bytes);
+             p.bucket_bytes,
+             ", zero ",
+             p.zero);
 }
 
 namespace parity {
@@ -122,10 +125,24 @@ inline Run single_process(const Parity& p) {
   return run;
 }
 
+/// The mean gradients, put together from the ranks' parts.
+inline std::map<std::string, at::Tensor> gradients(const DataParallel& ddp) {
+  std::map<std::string, at::Tensor> whole;
+  for (const auto& [name, parameter] : ddp.parameters()) {
+    const UpdateSlice mine = ddp.slice_of(name);
+    const at::Tensor sum = at::zeros({parameter.numel()}, at::kDouble);
+    if (ddp.zero() > 0 || ddp.group().rank().value == 0)
+      sum.narrow(0, mine.begin, mine.gradient.numel()).copy_(mine.gradient);
+    ddp.group().all_reduce(sum, ReduceOp::Sum, name).wait();
+    whole[name] = sum.view(parameter.sizes()) * ddp.pending_scale();
+  }
+  return whole;
+}
+
 inline Run data_parallel(const Parity& p, World& world) {
   Run run;
   const auto model = build(p);
-  DataParallel ddp(*model, world.all(), {.bucket_bytes = p.bucket_bytes});
+  DataParallel ddp(*model, world.all(), {.zero = p.zero, .bucket_bytes = p.bucket_bytes});
   const auto optimizer = optim::make_optimizer(ddp, {.lr = kRate, .weight_decay = 0.01});
   const std::int64_t micro = kGlobal / (p.ranks * p.accumulation);
   for (int step = 1; step <= kSteps; ++step) {
@@ -145,10 +162,8 @@ inline Run data_parallel(const Parity& p, World& world) {
     const at::Tensor totals = at::tensor({sum, count}, at::kDouble);
     world.all().all_reduce(totals, ReduceOp::Sum, "loss").wait();
     run.losses.push_back(totals[0].item<double>() / totals[1].item<double>());
-    if (step == 1) {
-      run.first_gradients =
-          copies(*model, [&](const at::Tensor& t) { return t.grad() * ddp.pending_scale(); });
-    }
+    if (step == 1)
+      run.first_gradients = gradients(ddp);
     optimizer->step();
     optimizer->zero_grad();
     ddp.check_in_sync();  // bit-equal over the ranks

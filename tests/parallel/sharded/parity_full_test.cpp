@@ -12,12 +12,15 @@ TEST(ParityMatrix, EqualsTheSingleProcessInEveryCell) {
         for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
           for (const std::int64_t cap :
                {std::int64_t{1}, std::int64_t{1000}, std::int64_t{25'000'000}}) {
-            expect_parity({.model = model,
-                           .ranks = ranks,
-                           .accumulation = accumulation,
-                           .type = type,
-                           .bucket_bytes = cap});
-            ++cells;
+            for (const int zero : {0, 1}) {
+              expect_parity({.model = model,
+                             .ranks = ranks,
+                             .accumulation = accumulation,
+                             .type = type,
+                             .bucket_bytes = cap,
+                             .zero = zero});
+              ++cells;
+            }
           }
         }
       }

@@ -20,6 +20,11 @@ void check(const DataParallelOptions& options, const Group& group) {
                         cat("a bucket holds at least 1 byte, found ", options.bucket_bytes),
                         "Give a size in bytes, such as 25000000"});
   }
+  if (options.zero < 0 || options.zero > 1) {
+    findings.push_back({"parallel.zero",
+                        cat("0 or 1 in this version, found ", options.zero),
+                        "Use 1 to shard the optimizer's state, 0 to shard nothing"});
+  }
   if (!(options.nominal_count > 0)) {
     findings.push_back({"nominal_count",
                         cat("must be positive, found ", options.nominal_count),
@@ -66,6 +71,20 @@ void DataParallel::keep_scale() { engine_->keep_scale(); }
 void DataParallel::finish() { engine_->finish(); }
 void DataParallel::update(ShardUpdate& update) { engine_->update(update); }
 void DataParallel::zero_grad() { engine_->zero_grad(); }
+UpdateSlice DataParallel::slice_of(std::string_view parameter) const {
+  const auto& known = parameters();
+  for (std::size_t number = 0; number < known.size(); ++number) {
+    if (known[number].first == parameter)
+      return engine_->slice_of(static_cast<int>(number));
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : known)
+    names.push_back(name);
+  throw Error({.fault = Fault::Storage,
+               .where = {.subject = std::string(parameter)},
+               .problem = cat("the model has no such parameter", did_you_mean(parameter, names)),
+               .next = "Load a checkpoint of this model"});
+}
 void DataParallel::sync_buffers() {
   sharded::sync_buffers(engine_->table(), engine_->group(), engine_->options().buffers);
 }
@@ -79,5 +98,6 @@ const std::vector<std::pair<std::string, at::Tensor>>& DataParallel::parameters(
 }
 
 const Group& DataParallel::group() const { return engine_->group(); }
+int DataParallel::zero() const { return group().size() == 1 ? 0 : engine_->options().zero; }
 
 }  // namespace lockstep

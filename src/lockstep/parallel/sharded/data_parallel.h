@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,9 @@ enum class BufferPolicy { Rank0, Average, None };
 enum class GraphKind { Dynamic, Static };
 
 struct DataParallelOptions {
+  /// What the ranks share out: 0 nothing (DDP); 1 the update and the optimizer's state (ZeRO-1).
+  int zero = 0;
+
   // Changes results.
   Uneven uneven = Uneven::Error;
   BufferPolicy buffers = BufferPolicy::Rank0;
@@ -105,6 +109,10 @@ class [[nodiscard]] NoSync {
 /// Divisor   Plain backward: mean over ranks of the local gradients, added over backwards. Counted
 ///           backward: sum of losses over the sum of counts, over all ranks and micro-steps of the
 ///           step.
+/// ZeRO      With zero = 1 each rank updates 1/n of every bucket and holds the optimizer's state of
+///           that part only (Rajbhandari et al. 2020); gradients are reduce-scattered, parameters
+///           gathered after the update. parameter.grad() is then undefined outside of backward, so
+///           only optimizers that update slices fit, and gradients live until our zero_grad().
 /// Cost      2 (n-1)/n * bytes of gradients sent per rank and step, two elements a parameter more
 ///           for marks; extra memory: the largest gradient of one parameter.
 /// Errors    Mismatch: ranks disagree on the model, on frozen parameters or on counts. Config: a
@@ -149,6 +157,8 @@ class DataParallel {
   void update(ShardUpdate& update);
   /// Gradients become undefined.
   void zero_grad();
+  /// What this rank updates of a parameter; at zero = 0 all of it. Storage for an unknown name.
+  UpdateSlice slice_of(std::string_view parameter) const;
 
   /// Applies the buffer policy; before evaluation and before saving. Collective.
   void sync_buffers();
@@ -162,6 +172,8 @@ class DataParallel {
   /// its first name.
   const std::vector<std::pair<std::string, at::Tensor>>& parameters() const;
   const Group& group() const;
+  /// As in the options; 0 where there is only one rank.
+  int zero() const;
 
  private:
   std::shared_ptr<sharded::Engine> engine_;  // shared with the guards of no_sync

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/nn/module.h>
 
 #include "lockstep/base/as_size.h"
@@ -23,14 +24,20 @@ ParameterTable agreed_table(torch::nn::Module& module, const Group& group) {
   return table;
 }
 
+// The parameters' memory: cut like their gradients where ranks share the update.
+FlatValues values_of(const ParameterTable& table, const Reducer& reducer, int shards) {
+  return shards == 1 ? FlatValues(table) : FlatValues(table, reducer.buffers());
+}
+
 }  // namespace
 
 Engine::Engine(torch::nn::Module& module, const Group& group, const DataParallelOptions& options)
     : options_(options),
       group_(group),
       table_(agreed_table(module, group)),
-      values_(table_),
-      reducer_(table_, group_, options.bucket_bytes),
+      shards_(options.zero == 0 ? 1 : group.size()),
+      reducer_(table_, group_, options.bucket_bytes, shards_),
+      values_(values_of(table_, reducer_, shards_)),
       usage_(as_size(table_.size())),
       watch_(*this),
       times_(as_size(table_.size()), 0),
@@ -43,6 +50,8 @@ Engine::Engine(torch::nn::Module& module, const Group& group, const DataParallel
 
 void Engine::begin(int first_parameter) {
   refuse_mixed_counts(first_parameter);
+  if (!counts_)
+    reopen_step();
   in_backward_ = true;
   std::ranges::fill(times_, 0);
   (counts_ ? local_counted_ : local_plain_) = true;
@@ -116,6 +125,7 @@ void Engine::divide(const GlobalMarks& marks) {
     const int ranks = options_.uneven == Uneven::JoinActive ? marks.active : group_.size();
     reducer_.buffers().scale(1.0 / ranks);
     reduced_plain_ = true;
+    plain_divisor_ = ranks;
     return;
   }
   const Where where{
@@ -165,7 +175,7 @@ void Engine::backward(const at::Tensor& loss_sum, std::int64_t count) {
                  .next = "Pass the number of samples or tokens that the loss sums over"});
   }
   if (!local_counted_)
-    reopen_counted_step();
+    reopen_step();
   counts_ = true;
   local_count_ += count;
   try {
@@ -179,14 +189,18 @@ void Engine::backward(const at::Tensor& loss_sum, std::int64_t count) {
 
 // Gradients that were reduced earlier in this step become this rank's share of them, so that the
 // next sum holds them once.
-void Engine::reopen_counted_step() {
-  if (reduced_count_ == 0)
+void Engine::reopen_step() {
+  if (reduced_count_ == 0) {
+    if (sharded() && reduced_plain_)
+      reducer_.reopen(plain_divisor_);
     return;
+  }
   if (gradients_are_clear(-1)) {
     forget_step();
     return;
   }
-  reducer_.buffers().scale(1 / (applied_scale_ * group_.size()));
+  // Every rank holds the sum, or one of them each part of it.
+  reducer_.reopen(1 / (applied_scale_ * (sharded() ? 1 : group_.size())));
   applied_scale_ = pending_scale_ = 1;
 }
 
@@ -206,6 +220,8 @@ void Engine::refuse_mixed_counts(int first_parameter) {
 }
 
 bool Engine::gradients_are_clear(int except) const {
+  if (sharded())
+    return !reducer_.has_sums();
   const GradientBuffers& buffers = reducer_.buffers();
   for (int parameter = 0; parameter < table_.size(); ++parameter) {
     const at::Tensor& gradient = table_.tensor(parameter).grad();
@@ -224,7 +240,7 @@ void Engine::synchronize(Part part) {
   if (part == Part::Shadow && options_.uneven == Uneven::JoinActive && reduced_plain_)
     zero_grad();
   if (!local_counted_)
-    reopen_counted_step();
+    reopen_step();
   table_.check_unchanged();
   reducer_.begin();
   end_synchronised(part, {});
@@ -288,16 +304,60 @@ void Engine::update(ShardUpdate& update) {
   std::vector<UpdateSlice> slices;
   for (int parameter = 0; parameter < table_.size(); ++parameter) {
     const at::Tensor& tensor = table_.tensor(parameter);
-    if (!tensor.requires_grad() || !tensor.grad().defined() || !reducer_.buffers().holds(parameter))
+    const bool there = sharded() ? reducer_.has_sum(parameter) : tensor.grad().defined();
+    if (!tensor.requires_grad() || !there || !reducer_.buffers().holds(parameter))
       continue;
-    reducer_.buffers().adopt(parameter);
-    slices.push_back({.name = table_.name(parameter),
-                      .value = in_memory_order(tensor),
-                      .gradient = in_memory_order(reducer_.buffers().view(parameter)),
-                      .parameter = tensor});
+    if (!sharded())
+      reducer_.buffers().adopt(parameter);
+    slices.push_back(slice_of(parameter));
   }
-  update.update(slices, pending_scale_);
+  update.update(slices,
+                {.scale = pending_scale_, .add_over_shards = [this](std::span<double> numbers) {
+                   if (!sharded() || numbers.empty())
+                     return;
+                   const at::Tensor all = at::from_blob(
+                       numbers.data(), {static_cast<std::int64_t>(numbers.size())}, at::kDouble);
+                   group_.all_reduce(all, ReduceOp::Sum, "norms of the gradients").wait();
+                 }});
+  if (sharded())
+    gather_values();
   forget_step();
+}
+
+UpdateSlice Engine::slice_of(int parameter) const {
+  const at::Tensor& tensor = table_.tensor(parameter);
+  const GradientBuffers& buffers = reducer_.buffers();
+  const at::Tensor value = in_memory_order(tensor);
+  const at::Tensor gradient =
+      buffers.holds(parameter) ? in_memory_order(buffers.view(parameter)) : at::Tensor();
+  UpdateSlice slice{
+      .name = table_.name(parameter), .value = value, .gradient = gradient, .parameter = tensor};
+  if (!sharded() || !buffers.holds(parameter))
+    return slice;
+  const Place& place = buffers.place(parameter);
+  const Range own = buffers.own_range(place.bucket);
+  slice.begin = std::clamp<std::int64_t>(own.begin - place.begin, 0, place.elements);
+  const std::int64_t end = std::clamp<std::int64_t>(own.end - place.begin, 0, place.elements);
+  slice.value = value.narrow(0, slice.begin, end - slice.begin);
+  slice.gradient = gradient.narrow(0, slice.begin, end - slice.begin);
+  return slice;
+}
+
+// Every rank's parts of the parameters to all ranks.
+void Engine::gather_values() {
+  at::NoGradGuard no_grad;
+  std::vector<Pending> pending;
+  const GradientBuffers& buffers = reducer_.buffers();
+  for (int number = 0; number < static_cast<int>(buffers.plan().buckets.size()); ++number) {
+    const Bucket& bucket = buffers.plan().buckets[as_size(number)];
+    const Range own = buffers.own_range(number);
+    const at::Tensor& flat = values_.flat(bucket.flat);
+    pending.push_back(group_.all_gather(flat.narrow(0, bucket.begin, bucket.end - bucket.begin),
+                                        flat.narrow(0, own.begin, own.size()),
+                                        cat("parameters ", number)));
+  }
+  for (Pending& gather : pending)
+    gather.wait();
 }
 
 void Engine::forget_step() {
@@ -309,6 +369,7 @@ void Engine::forget_step() {
 void Engine::zero_grad() {
   for (const auto& [name, tensor] : table_.parameters())
     tensor.mutable_grad() = at::Tensor();
+  reducer_.forget_sums();
   forget_step();
   local_plain_ = local_counted_ = false;
   local_count_ = 0;

@@ -15,6 +15,7 @@
 #include "lockstep/parallel/sharded/parameter_table.h"
 #include "lockstep/parallel/sharded/pure/usage_log.h"
 #include "lockstep/parallel/sharded/reducer.h"
+#include "lockstep/parallel/sharded/shard_update.h"
 
 namespace lockstep::sharded {
 
@@ -37,6 +38,7 @@ class Engine : private BackwardListener {
   void keep_scale() { keeps_scale_ = true; }
   void finish();
   void update(ShardUpdate& update);
+  UpdateSlice slice_of(int parameter) const;
   void zero_grad();
 
   ReductionReport report() const;
@@ -57,7 +59,9 @@ class Engine : private BackwardListener {
   GlobalMarks reduce(Part part, std::span<const int> times);
   void divide(const GlobalMarks& marks);
   void refuse_mixed_counts(int first_parameter);
-  void reopen_counted_step();
+  void reopen_step();
+  void gather_values();
+  bool sharded() const { return shards_ > 1; }
   bool gradients_are_clear(int except) const;
   void check_static();
   void check_no_parameter_slipped_away() const;
@@ -66,8 +70,9 @@ class Engine : private BackwardListener {
   DataParallelOptions options_;
   Group group_;
   ParameterTable table_;
-  FlatValues values_;
+  int shards_;  // ranks that share the update: 1 or all
   Reducer reducer_;
+  FlatValues values_;
   UsageLog usage_;
   BackwardWatch watch_;  // after all that its hooks touch
 
@@ -84,6 +89,7 @@ class Engine : private BackwardListener {
   bool local_plain_ = false, local_counted_ = false;
   std::int64_t local_count_ = 0;
   bool reduced_plain_ = false;
+  int plain_divisor_ = 1;
   std::int64_t reduced_count_ = 0;  // over all ranks; 0: nothing counted
   double applied_scale_ = 1;
   double pending_scale_ = 1;

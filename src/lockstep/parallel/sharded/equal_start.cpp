@@ -5,6 +5,7 @@
 #include <optional>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/philox.h"

@@ -2,7 +2,9 @@
 #include "lockstep/parallel/sharded/flat_values.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/parallel/sharded/pure/gradient_plan.h"
 
 namespace lockstep::sharded {
@@ -22,11 +24,40 @@ struct Kind {
 
 }  // namespace
 
-FlatValues::FlatValues(const ParameterTable& table) {
+FlatValues::FlatValues(const ParameterTable& table) { gather(table, nullptr); }
+
+FlatValues::FlatValues(const ParameterTable& table, const GradientBuffers& layout) {
+  at::NoGradGuard no_grad;
+  for (const FlatBuffer& flat : layout.plan().flats)
+    buffers_.push_back(at::zeros({flat.elements}, layout.options(flat)));
+  for (int parameter = 0; parameter < table.size(); ++parameter) {
+    if (!layout.holds(parameter))
+      continue;
+    at::Tensor tensor = table.tensor(parameter);
+    if (!owns_its_memory(tensor)) {
+      throw Error({.fault = Fault::Config,
+                   .where = {.subject = table.name(parameter)},
+                   .problem = "it shares its memory with another tensor, so it cannot be sharded",
+                   .next = "Register a tensor of its own, freeze it, or use zero = 0"});
+    }
+    const Place& place = layout.place(parameter);
+    const at::Tensor memory =
+        flat(place.flat).narrow(0, place.begin, place.elements).view(tensor.sizes());
+    memory.copy_(tensor);
+    tensor.set_data(memory);  // frees the old memory one parameter at a time
+  }
+  gather(table, &layout);
+}
+
+// What no layout holds.
+void FlatValues::gather(const ParameterTable& table, const GradientBuffers* layout) {
   at::NoGradGuard no_grad;
   std::vector<Kind> kinds;
   std::vector<at::Tensor> staying;
-  for (const auto& [name, tensor] : table.parameters()) {
+  for (int parameter = 0; parameter < table.size(); ++parameter) {
+    const at::Tensor& tensor = table.tensor(parameter);
+    if (layout != nullptr && layout->holds(parameter))
+      continue;
     if (!owns_its_memory(tensor)) {
       staying.push_back(in_memory_order(tensor));
       continue;

@@ -2,6 +2,7 @@
 #include "lockstep/parallel/sharded/gradient_buffers.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/parallel/sharded/pure/marks.h"
@@ -22,9 +23,8 @@ int type_number(std::vector<at::TensorOptions>& types, const at::Tensor& tensor)
 
 }  // namespace
 
-GradientBuffers::GradientBuffers(const ParameterTable& table, std::int64_t bucket_bytes)
-    : table_(table) {
-  std::vector<at::TensorOptions> types;
+GradientBuffers::GradientBuffers(const ParameterTable& table, const Cut& cut)
+    : table_(table), cut_(cut) {
   std::vector<PlannedParameter> planned;
   std::vector<int> numbers;
   for (int parameter = 0; parameter < table.size(); ++parameter) {
@@ -36,35 +36,48 @@ GradientBuffers::GradientBuffers(const ParameterTable& table, std::int64_t bucke
     slots_.push_back(static_cast<int>(planned.size()));
     numbers.push_back(parameter);
     planned.push_back({.elements = tensor.numel(),
-                       .type = type_number(types, tensor),
+                       .type = type_number(types_, tensor),
                        .element_bytes = static_cast<int>(tensor.element_size()),
                        .exact_counts = tensor.scalar_type() == at::kFloat ||
                                        tensor.scalar_type() == at::kDouble});
   }
   plan_ = plan_gradients(
       planned,
-      {.bucket_bytes = bucket_bytes,
-       .marks_elements = std::int64_t{kMarksPerParameter} * table.size() + kControlWords});
+      {.bucket_bytes = cut.bucket_bytes,
+       .marks_elements = std::int64_t{kMarksPerParameter} * table.size() + kControlWords,
+       .shards = cut.shards});
   for (const Bucket& bucket : plan_.buckets) {
     std::vector<int>& members = members_.emplace_back();
     for (const int slot : bucket.parameters)
       members.push_back(numbers[static_cast<std::size_t>(slot)]);
   }
   for (const FlatBuffer& flat : plan_.flats) {
-    flats_.push_back(at::zeros({flat.elements}, types[static_cast<std::size_t>(flat.type)]));
+    flats_.push_back(at::zeros({flat.elements}, options(flat)));
   }
   for (std::size_t slot = 0; slot < planned.size(); ++slot) {
     const Place& place = plan_.places[slot];
     const at::Tensor& tensor = table.tensor(numbers[slot]);
+    const at::Tensor& flat = flats_[static_cast<std::size_t>(place.flat)];
+    const at::Tensor view = cut.shards == 1
+                                ? flat.as_strided(tensor.sizes(), tensor.strides(), place.begin)
+                                : flat.narrow(0, place.begin, place.elements).view(tensor.sizes());
     // variable_data: autograd must not take it for a view, or libtorch's zero_grad() refuses to detach it in place.
-    views_.push_back(flats_[static_cast<std::size_t>(place.flat)]
-                         .as_strided(tensor.sizes(), tensor.strides(), place.begin)
-                         .variable_data());
+    views_.push_back(view.variable_data());
   }
 }
 
-int GradientBuffers::bucket_of(int parameter) const {
-  return plan_.places[static_cast<std::size_t>(slots_[static_cast<std::size_t>(parameter)])].bucket;
+const Place& GradientBuffers::place(int parameter) const {
+  return plan_.places[static_cast<std::size_t>(slots_[static_cast<std::size_t>(parameter)])];
+}
+
+Range GradientBuffers::own_range(int bucket) const {
+  return shard_of(plan_.buckets[static_cast<std::size_t>(bucket)], cut_.shard, cut_.shards);
+}
+
+at::Tensor GradientBuffers::own(int bucket) const {
+  const Range range = own_range(bucket);
+  const int flat = plan_.buckets[static_cast<std::size_t>(bucket)].flat;
+  return flats_[static_cast<std::size_t>(flat)].narrow(0, range.begin, range.size());
 }
 
 const at::Tensor& GradientBuffers::view(int parameter) const {
@@ -121,8 +134,19 @@ void GradientBuffers::scale(double factor) const {
   if (factor == 1)
     return;
   at::NoGradGuard no_grad;
-  for (const at::Tensor& flat : flats_)
-    at::Tensor(flat).mul_(factor);
+  for (int number = 0; number < static_cast<int>(plan_.buckets.size()); ++number)
+    own(number).mul_(factor);
+}
+
+void GradientBuffers::clear_others() const {
+  at::NoGradGuard no_grad;
+  for (int number = 0; number < static_cast<int>(plan_.buckets.size()); ++number) {
+    const Bucket& bucket = plan_.buckets[static_cast<std::size_t>(number)];
+    const Range kept = own_range(number);
+    const at::Tensor& flat = flats_[static_cast<std::size_t>(bucket.flat)];
+    flat.narrow(0, bucket.begin, kept.begin - bucket.begin).zero_();
+    flat.narrow(0, kept.end, bucket.end - kept.end).zero_();
+  }
 }
 
 }  // namespace lockstep::sharded

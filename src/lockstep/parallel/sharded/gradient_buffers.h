@@ -18,13 +18,25 @@ namespace lockstep::sharded {
 ///           is copied in and the view put back (adopt). While a bucket travels its gradients are
 ///           undefined (take_off), so that a gradient that comes late is a tensor of its own and
 ///           disturbs nothing.
+/// Shards    Of each bucket this rank keeps one part after a reduction; what the others hold then is
+///           of no use. With one shard the part is the whole.
 class GradientBuffers {
  public:
-  GradientBuffers(const ParameterTable& table, std::int64_t bucket_bytes);
+  struct Cut {
+    std::int64_t bucket_bytes = 25'000'000;
+    int shards = 1;
+    int shard = 0;  ///< this rank's
+  };
+  GradientBuffers(const ParameterTable& table, const Cut& cut);
 
   const GradientPlan& plan() const { return plan_; }
   bool holds(int parameter) const { return slots_[static_cast<std::size_t>(parameter)] >= 0; }
-  int bucket_of(int parameter) const;
+  int bucket_of(int parameter) const { return place(parameter).bucket; }
+  const Place& place(int parameter) const;
+  /// Type and device of a flat buffer.
+  at::TensorOptions options(const FlatBuffer& flat) const {
+    return types_[static_cast<std::size_t>(flat.type)];
+  }
   /// The parameters of a bucket, as numbers of the table.
   const std::vector<int>& members(int bucket) const {
     return members_[static_cast<std::size_t>(bucket)];
@@ -46,12 +58,20 @@ class GradientBuffers {
   /// The last `marks` elements of the place reserved for marks; undefined where they travel alone.
   at::Tensor marks(std::int64_t marks) const;
 
-  /// Multiplies every gradient.
+  /// This rank's part of a bucket, in its memory.
+  at::Tensor own(int bucket) const;
+  Range own_range(int bucket) const;
+
+  /// Multiplies every gradient that this rank keeps.
   void scale(double factor) const;
+  /// Zeros what this rank does not keep.
+  void clear_others() const;
 
  private:
   const ParameterTable& table_;
+  Cut cut_;
   GradientPlan plan_;
+  std::vector<at::TensorOptions> types_;
   std::vector<int> slots_;  // of a parameter in the plan, -1: not trained
   std::vector<std::vector<int>> members_;
   std::vector<at::Tensor> flats_;

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "lockstep/base/as_size.h"
 #include "lockstep/base/error.h"
@@ -35,17 +36,48 @@ class Stopwatch {
 
 }  // namespace
 
-Reducer::Reducer(const ParameterTable& table, const Group& group, std::int64_t bucket_bytes)
+Reducer::Reducer(const ParameterTable& table,
+                 const Group& group,
+                 std::int64_t bucket_bytes,
+                 int shards)
     : table_(table),
       group_(group),
-      bucket_bytes_(bucket_bytes),
+      cut_{.bucket_bytes = bucket_bytes,
+           .shards = shards,
+           .shard = shards == 1 ? 0 : group.rank().value},
       expected_(as_size(table.size()), 1),
       idle_(as_size(table.size()), 0),
       used_(as_size(table.size()), 0),
       late_(as_size(table.size()), 0),
+      sums_(as_size(table.size()), 0),
       used_anywhere_(as_size(table.size()), 0) {
-  buffers_.emplace(table_, bucket_bytes_);
+  buffers_.emplace(table_, cut_);
 }
+
+bool Reducer::has_sums() const {
+  return std::ranges::any_of(sums_, [](char sum) { return sum != 0; });
+}
+
+void Reducer::reopen(double factor) {
+  if (!has_sums())
+    return;
+  at::NoGradGuard no_grad;
+  buffers_->scale(factor);
+  if (cut_.shards == 1)
+    return;  // the gradients are the sums already
+  buffers_->clear_others();
+  for (int parameter = 0; parameter < table_.size(); ++parameter) {
+    if (!has_sum(parameter) || !buffers_->holds(parameter))
+      continue;
+    const at::Tensor fresh = table_.tensor(parameter).grad();  // of the backward that begins
+    if (fresh.defined())
+      at::Tensor(buffers_->view(parameter)).add_(fresh);
+    buffers_->put_back(parameter);
+  }
+  forget_sums();
+}
+
+void Reducer::forget_sums() { std::ranges::fill(sums_, 0); }
 
 void Reducer::begin() {
   next_ = 0;
@@ -100,11 +132,23 @@ void Reducer::send(const at::Tensor& tensor, const std::string& subject) {
   pending_.push_back(group_.all_reduce(tensor, ReduceOp::Sum, subject));
 }
 
+void Reducer::reduce_bucket(int bucket, std::int64_t marks) {
+  const at::Tensor whole = buffers_->bucket(bucket, marks);
+  if (cut_.shards == 1) {
+    send(whole, label(bucket));
+    return;
+  }
+  ++reductions_;
+  bytes_ += static_cast<std::int64_t>(whole.nbytes());
+  pending_.push_back(
+      group_.reduce_scatter(buffers_->own(bucket), whole, ReduceOp::Sum, label(bucket)));
+}
+
 void Reducer::launch(int bucket, std::int64_t marks) {
   for (const int parameter : buffers_->members(bucket))
     used_[as_size(parameter)] = buffers_->take_off(parameter);
   next_ = bucket + 1;
-  send(buffers_->bucket(bucket, marks), label(bucket));
+  reduce_bucket(bucket, marks);
 }
 
 void Reducer::launch_rest(const LocalMarks& marks, Carry carry) {
@@ -145,7 +189,7 @@ void Reducer::launch_rest(const LocalMarks& marks, Carry carry) {
     lone_marks_ = text.clone();
   }
   if (last >= 0)
-    send(buffers_->bucket(last, size), label(last));
+    reduce_bucket(last, size);
   if (lone_marks_.defined())
     send(lone_marks_, "marks of the gradients");
 }
@@ -195,7 +239,7 @@ void Reducer::settle(const GlobalMarks& marks) {
         table_.tensor(parameter).grad();  // taken off, so what is here came afterwards
     const bool held = buffers_->holds(parameter);
     if (held && used_anywhere_[as_size(parameter)] > 0)
-      buffers_->put_back(parameter);
+      keep_sum(parameter);
     if (marks.parameters.empty())
       continue;
     const GlobalMarks::OfParameter& mark = marks.parameters[as_size(parameter)];
@@ -222,15 +266,34 @@ void Reducer::add_late(int parameter, const at::Tensor& gradient) {
   }
   // Without any other gradient the place holds zeros.
   at::Tensor(buffers_->view(parameter)).add_(sum);
-  buffers_->put_back(parameter);
+  keep_sum(parameter);
+}
+
+void Reducer::keep_sum(int parameter) {
+  sums_[as_size(parameter)] = 1;
+  if (cut_.shards == 1) {
+    buffers_->put_back(parameter);
+  } else {
+    // Only a part of it is there: nobody may take it for the gradient.
+    table_.tensor(parameter).mutable_grad() = at::Tensor();
+  }
 }
 
 void Reducer::follow_frozen() {
   for (int parameter = 0; parameter < table_.size(); ++parameter) {
     if (buffers_->holds(parameter) == table_.tensor(parameter).requires_grad())
       continue;
+    if (cut_.shards > 1) {
+      if (buffers_->holds(parameter))
+        continue;  // frozen since: its place stays and holds zeros
+      throw Error(
+          {.fault = Fault::Usage,
+           .where = {.subject = table_.name(parameter)},
+           .problem = "it was frozen when the model was wrapped, so no rank holds a part of it",
+           .next = "Let it be trained from the start, or use zero = 0"});
+    }
     // All ranks agree on what is trained, so all lay their gradients out anew at the same step.
-    buffers_.emplace(table_, bucket_bytes_);
+    buffers_.emplace(table_, cut_);
     for (int other = 0; other < table_.size(); ++other) {
       if (buffers_->holds(other))
         buffers_->adopt(other);

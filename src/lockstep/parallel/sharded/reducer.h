@@ -25,7 +25,11 @@ namespace lockstep::sharded {
 /// Contract  begin, arrived..., finish on every rank alike; finish blocks.
 class Reducer {
  public:
-  Reducer(const ParameterTable& table, const Group& group, std::int64_t bucket_bytes);
+  /// `shards`: 1 leaves every rank all sums, the group's size leaves each its part of every bucket.
+  Reducer(const ParameterTable& table,
+          const Group& group,
+          std::int64_t bucket_bytes,
+          int shards);
 
   void begin();
   /// The `times`-th gradient of this backward was added to the parameter.
@@ -39,6 +43,14 @@ class Reducer {
   /// is of no use. Throws nothing: it runs while that error is on its way.
   void abandon();
 
+  /// Whether the sum of the parameter's gradients over the ranks is there.
+  bool has_sum(int parameter) const { return sums_[static_cast<std::size_t>(parameter)] != 0; }
+  bool has_sums() const;
+  /// With shards: the sums times `factor` become this rank's share of the next sum, so that
+  /// backwards add to them.
+  void reopen(double factor);
+  void forget_sums();
+
   const GradientBuffers& buffers() const { return *buffers_; }
   std::int64_t reductions() const { return reductions_; }
   std::int64_t bytes() const { return bytes_; }  ///< payload since the start
@@ -46,12 +58,14 @@ class Reducer {
 
  private:
   void send(const at::Tensor& tensor, const std::string& subject);
+  void reduce_bucket(int bucket, std::int64_t marks);
   void launch(int bucket, std::int64_t marks);
   void launch_ready();
   void launch_rest(const LocalMarks& marks, Carry carry);
   void wait();
   GlobalMarks read_marks(std::int64_t words);
   void refuse_partly_frozen(const GlobalMarks& marks) const;
+  void keep_sum(int parameter);
   void add_late(int parameter, const at::Tensor& gradient);
   void settle(const GlobalMarks& marks);
   void follow_frozen();
@@ -59,7 +73,7 @@ class Reducer {
 
   const ParameterTable& table_;
   Group group_;
-  std::int64_t bucket_bytes_;
+  GradientBuffers::Cut cut_;
   std::optional<GradientBuffers> buffers_;
   std::vector<Pending> pending_;
   at::Tensor lone_marks_;
@@ -69,6 +83,7 @@ class Reducer {
       expected_;  // by parameter: gradients a backward, from the last one; 0: unused for long
   std::vector<int> idle_;  // by parameter: backwards in a row without a gradient
   std::vector<char> used_, late_;
+  std::vector<char> sums_;  // by parameter
   std::vector<int> used_anywhere_;  // by parameter, as last heard
   std::int64_t reductions_ = 0;
   std::int64_t bytes_ = 0;

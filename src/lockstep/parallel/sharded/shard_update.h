@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -23,14 +24,23 @@ struct UpdateSlice {
   at::Tensor parameter;  ///< the whole parameter's metadata: shape, strides, type
 };
 
+/// What a whole update shares.
+struct UpdateStep {
+  /// The true gradient is gradient * scale; the callee applies it exactly once.
+  double scale = 1;
+  /// Adds each number over the ranks that update other parts of the same parameters: for norms.
+  /// Collective over them; does nothing where every rank updates all.
+  std::function<void(std::span<double>)> add_over_shards;
+};
+
 /// The callback by which the engine has its parameters updated; `optim` implements it.
 class ShardUpdate {
  public:
   virtual ~ShardUpdate() = default;
   virtual UpdateUnit needs() const = 0;
   /// Once a step, on every rank alike. Parameters without a gradient on any rank are left out of
-  /// `slices`. The true gradient is gradient * scale; the callee applies `scale` exactly once.
-  virtual void update(std::span<const UpdateSlice> slices, double scale) = 0;
+  /// `slices`; one of which this rank updates nothing is there with no elements.
+  virtual void update(std::span<const UpdateSlice> slices, const UpdateStep& step) = 0;
 };
 
 }  // namespace lockstep

@@ -55,6 +55,37 @@ TEST(GradientPlan, CoversEveryElementOnceByBucketsInReverseOrder_DDP_10) {
   }
 }
 
+TEST(GradientPlan, CutsEveryBucketInEqualPartsOfWhole64Bytes) {
+  std::vector<PlannedParameter> parameters = of_sizes({3, 500, 2, 11, 70, 9000, 17});
+  parameters[3] = {.elements = 11, .type = 1, .element_bytes = 2};
+  for (const int shards : {2, 3, 7}) {
+    for (const std::int64_t cap : {1, 129, 4000, 1'000'000}) {
+      const GradientPlan plan =
+          plan_gradients(parameters, {.bucket_bytes = cap, .marks_elements = 30, .shards = shards});
+      EXPECT_EQ(plan.marks_flat, -1);
+      std::int64_t covered = 0;
+      for (const Bucket& bucket : plan.buckets) {
+        const std::int64_t element_bytes =
+            plan.flats[static_cast<std::size_t>(bucket.flat)].element_bytes;
+        EXPECT_EQ(shard_of(bucket, 0, shards).begin, bucket.begin);
+        EXPECT_EQ(shard_of(bucket, shards - 1, shards).end, bucket.end);
+        for (int shard = 0; shard < shards; ++shard) {
+          const Range part = shard_of(bucket, shard, shards);
+          EXPECT_EQ(part.size() * element_bytes % 64, 0);
+          EXPECT_EQ(part.size(), shard_of(bucket, 0, shards).size());
+        }
+        for (const int member : bucket.parameters) {
+          const Place& place = plan.places[static_cast<std::size_t>(member)];
+          EXPECT_GE(place.begin, bucket.begin);
+          EXPECT_LE(place.begin + place.elements, bucket.end);
+          covered += place.elements;
+        }
+      }
+      EXPECT_EQ(covered, 3 + 500 + 2 + 11 + 70 + 9000 + 17);
+    }
+  }
+}
+
 TEST(GradientPlan, LaunchesFewReductionsUnderTheCap_PRF_02) {
   const std::vector<std::int64_t> small(32, 1'100'000 / 32 / 4);
   EXPECT_EQ(plan_gradients(of_sizes(small), {}).buckets.size(), 2U);

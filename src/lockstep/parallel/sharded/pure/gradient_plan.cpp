@@ -70,6 +70,11 @@ std::int64_t padded(std::int64_t elements, int element_bytes) {
   return (elements + step - 1) / step * step;
 }
 
+Range shard_of(const Bucket& bucket, int shard, int shards) {
+  const std::int64_t size = (bucket.end - bucket.begin) / shards;
+  return {bucket.begin + shard * size, bucket.begin + (shard + 1) * size};
+}
+
 GradientPlan plan_gradients(std::span<const PlannedParameter> parameters,
                             const PlanLimits& limits) {
   GradientPlan plan;
@@ -86,27 +91,35 @@ GradientPlan plan_gradients(std::span<const PlannedParameter> parameters,
   }
   if (!filled.empty()) {
     const PlannedParameter& last = parameters[static_cast<std::size_t>(filled.back().back())];
-    if (last.exact_counts) {
+    if (last.exact_counts && limits.shards == 1) {
       plan.marks_flat = flat_of_type[last.type];
       plan.marks_end = padded(limits.marks_elements, last.element_bytes);
       plan.flats[static_cast<std::size_t>(plan.marks_flat)].elements = plan.marks_end;
     }
   }
-  for (std::size_t index = 0; index < parameters.size(); ++index) {
-    const int flat = flat_of_type[parameters[index].type];
-    FlatBuffer& buffer = plan.flats[static_cast<std::size_t>(flat)];
-    plan.places[index] = {flat, buffer.elements, parameters[index].elements, 0};
-    buffer.elements += padded(parameters[index].elements, buffer.element_bytes);
-  }
   for (std::size_t number = 0; number < filled.size(); ++number) {
-    const std::vector<int>& members = filled[number];
-    const Place& front = plan.places[static_cast<std::size_t>(members.back())];
-    const Place& back = plan.places[static_cast<std::size_t>(members.front())];
-    const int bytes = plan.flats[static_cast<std::size_t>(front.flat)].element_bytes;
-    plan.buckets.push_back(
-        {front.flat, front.begin, back.begin + padded(back.elements, bytes), members});
-    for (const int member : members) {
+    for (const int member : filled[number])
       plan.places[static_cast<std::size_t>(member)].bucket = static_cast<int>(number);
+    plan.buckets.push_back({.parameters = std::move(filled[number])});
+  }
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    Place& place = plan.places[index];
+    place.flat = flat_of_type[parameters[index].type];
+    place.elements = parameters[index].elements;
+    FlatBuffer& buffer = plan.flats[static_cast<std::size_t>(place.flat)];
+    place.begin = buffer.elements;
+    buffer.elements += padded(place.elements, buffer.element_bytes);
+    // Members lie in order of registration, so the last of the list is the first in memory.
+    Bucket& bucket = plan.buckets[static_cast<std::size_t>(place.bucket)];
+    if (static_cast<int>(index) == bucket.parameters.back()) {
+      bucket.flat = place.flat;
+      bucket.begin = place.begin;
+    }
+    if (static_cast<int>(index) == bucket.parameters.front()) {
+      const std::int64_t shard =
+          (buffer.elements - bucket.begin + limits.shards - 1) / limits.shards;
+      buffer.elements = bucket.begin + limits.shards * padded(shard, buffer.element_bytes);
+      bucket.end = buffer.elements;
     }
   }
   return plan;

@@ -29,7 +29,15 @@ struct Place {
   int bucket = 0;
 };
 
-/// One reduction: elements [begin, end) of a flat buffer, padding included.
+/// Elements [begin, end) of a flat buffer.
+struct Range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t size() const { return end - begin; }
+};
+
+/// One reduction: elements [begin, end) of a flat buffer, padding included; with shards, as many
+/// whole multiples of kAlignmentBytes for each of them.
 struct Bucket {
   int flat = 0;
   std::int64_t begin = 0;
@@ -63,12 +71,16 @@ struct PlanLimits {
   std::int64_t bucket_bytes =
       25'000'000;  ///< cap of one bucket; a parameter above it has a bucket of its own
   std::int64_t marks_elements = 0;
+  int shards = 1;  ///< ranks among which each bucket is cut; above 1 marks travel alone
 };
 
 /// Fills buckets in reverse order of registration up to the cap. Where one bucket would hold
 /// everything and the whole is not tiny, it is cut in two, so that the first half travels while
 /// backward computes the other.
 GradientPlan plan_gradients(std::span<const PlannedParameter> parameters, const PlanLimits& limits);
+
+/// The elements of a bucket that belong to shard `shard` of `shards`.
+Range shard_of(const Bucket& bucket, int shard, int shards);
 
 /// `elements` rounded up to whole multiples of kAlignmentBytes.
 std::int64_t padded(std::int64_t elements, int element_bytes);
