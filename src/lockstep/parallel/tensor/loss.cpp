@@ -86,7 +86,7 @@ class ChunkLoop {
                          const at::Tensor& index,
                          const at::Tensor& counted) const {
     const double smoothing = options_.label_smoothing;
-    at::Tensor gradient = log_p.exp_();
+    at::Tensor& gradient = log_p.exp_();
     if (smoothing != 0.0) {
       gradient.sub_(smoothing / static_cast<double>(weight_.size(0)));
     }
