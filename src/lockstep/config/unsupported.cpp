@@ -33,8 +33,7 @@ Asked unless_default(const Value& value, const Value& usual) {
 
 Asked if_16_bit(const std::string& type) { return when(is_16_bit(type), type); }
 
-constexpr std::string_view kDataParallel =
-    "Use data parallelism: zero = 0 or 1";
+constexpr std::string_view kDataParallel = "Use data parallelism: zero = 0 or 1";
 constexpr std::string_view kFullPrecision = "Use fp32 or fp64";
 constexpr std::string_view kLeaveOut = "Leave it out";
 constexpr std::string_view k16Bit = "bf16, fp16";

@@ -33,7 +33,7 @@ FlatValues::FlatValues(const ParameterTable& table, const GradientBuffers& layou
   for (int parameter = 0; parameter < table.size(); ++parameter) {
     if (!layout.holds(parameter))
       continue;
-    at::Tensor tensor = table.tensor(parameter);
+    const at::Tensor& tensor = table.tensor(parameter);
     if (!owns_its_memory(tensor)) {
       throw Error({.fault = Fault::Config,
                    .where = {.subject = table.name(parameter)},
@@ -44,7 +44,7 @@ FlatValues::FlatValues(const ParameterTable& table, const GradientBuffers& layou
     const at::Tensor memory =
         flat(place.flat).narrow(0, place.begin, place.elements).view(tensor.sizes());
     memory.copy_(tensor);
-    tensor.set_data(memory);  // frees the old memory one parameter at a time
+    at::Tensor(tensor).set_data(memory);  // frees the old memory one parameter at a time
   }
   gather(table, &layout);
 }
