@@ -111,7 +111,7 @@ TEST(Resolve, PrintsAsWhatRunsAndChangesNothingTheSecondTime) {
   EXPECT_EQ(once.config, twice.config);
   EXPECT_THAT(print_config(once.config), HasSubstr("micro = 2\n"));
   EXPECT_THAT(print_config(once.config), HasSubstr("dp_replicate = 4\n"));
-  EXPECT_THAT(print_config(once.config), HasSubstr("zero = 0  # fixed in this version\n"));
+  EXPECT_THAT(print_config(once.config), HasSubstr("pp = 1  # fixed in this version\n"));
 }
 
 TEST(Resolve, FindingsOfAllPartsComeTogether) {
@@ -144,10 +144,10 @@ TEST(Resolve, WhatNeedsValidationDataIsRefusedWithoutIt) {
 }
 
 TEST(Resolve, ThePageMarksWhatIsRefused) {
-  EXPECT_EQ(unsupported_text("parallel", "zero"), "not in this version");
+  EXPECT_EQ(unsupported_text("parallel", "pp"), "not in this version");
   EXPECT_EQ(unsupported_text("precision", "compute"), "not in this version: bf16, fp16");
   EXPECT_EQ(unsupported_text("optimizer", "lr"), "");
-  for (const char* row : {"`zero`", "`recompute`", "`async`", "`reproducible`", "`init_from`"}) {
+  for (const char* row : {"`pp`", "`recompute`", "`async`", "`reproducible`", "`init_from`"}) {
     const std::string page = config_reference();
     const std::size_t at = page.find(cat("| ", row));
     ASSERT_NE(at, std::string::npos) << row;
@@ -157,7 +157,7 @@ TEST(Resolve, ThePageMarksWhatIsRefused) {
 
 TEST(Resolve, WhatThisVersionLacksIsRefusedByName) {
   const std::vector<std::array<std::string, 2>> cases = {
-      {"[parallel]\nzero = 1\n", "parallel.zero"},
+      {"[parallel]\nzero = 2\n", "parallel.zero"},
       {"[parallel]\ntp = 2\n", "parallel.tp"},
       {"[parallel]\npp = 2\n", "parallel.pp"},
       {"[parallel]\ncp = 2\n", "parallel.cp"},
