@@ -50,6 +50,14 @@ class Deadline {
   std::thread thread_;
 };
 
+// The same tests run once a backend.
+WorldOptions over_tested_backend(WorldOptions options) {
+  const char* backend = std::getenv("LOCKSTEP_TEST_BACKEND");
+  if (backend != nullptr && options.backend == "auto")
+    options.backend = backend;
+  return options;
+}
+
 }  // namespace
 
 void run_ranks(int size,
@@ -62,7 +70,7 @@ void run_ranks(int size,
                const WorldOptions& options,
                const std::function<void(World&)>& body,
                std::chrono::milliseconds timeout) {
-  std::vector<World> worlds = World::of_threads(size, options);
+  std::vector<World> worlds = World::of_threads(size, over_tested_backend(options));
   std::vector<std::string> failures(worlds.size());
   {
     const Deadline deadline(worlds, timeout);

@@ -10,7 +10,8 @@ namespace lockstep::test {
 
 /// Runs `body` once a rank, with threads as ranks, and fails the test with every rank's failure, its rank before it.
 /// A body that returns has finished; one that throws has failed, and the others stop.
-/// After `timeout` it says where each rank stands and ends the program.
+/// After `timeout` it says where each rank stands and ends the program. LOCKSTEP_TEST_BACKEND names the backend of tests that
+/// choose none.
 void run_ranks(int size,
                const std::function<void(World&)>& body,
                std::chrono::milliseconds timeout = std::chrono::seconds(60));

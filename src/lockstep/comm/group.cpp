@@ -271,6 +271,10 @@ Pending Group::barrier(std::string_view subject) const {
   return Pending(state_->enqueue(call));
 }
 
+at::Tensor Group::allocate(std::int64_t elements, c10::ScalarType type) const {
+  return state_->allocate(elements, type);
+}
+
 std::vector<std::string> Group::gather_text(std::string_view mine, std::string_view subject) const {
   if (size() == 1)
     return {std::string(mine)};

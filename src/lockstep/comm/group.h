@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,6 +10,10 @@
 #include "lockstep/base/torch_fwd.h"
 #include "lockstep/comm/pure/call_history.h"
 #include "lockstep/mesh/rank.h"
+
+namespace c10 {
+enum class ScalarType : std::int8_t;
+}
 
 namespace lockstep {
 
@@ -74,6 +79,11 @@ class Group {
   Pending send(const at::Tensor& tensor, GroupRank to, std::string_view subject) const;
   Pending recv(const at::Tensor& tensor, GroupRank from, std::string_view subject) const;
   Pending barrier(std::string_view subject) const;
+
+  /// A zeroed CPU tensor of one dim where peers reach it: operations on it, or on parts of it, do not copy it first. Ordinary
+  /// memory where the backend has no such memory. For few large buffers that live long: each takes whole pages. Blocks until the
+  /// group is connected. Errors: Environment when there is too little memory, with the needed and found bytes.
+  at::Tensor allocate(std::int64_t elements, c10::ScalarType type) const;
 
   /// One text of every rank, in rank order. Blocking; for set-up and reports, not for steps. Through the store.
   std::vector<std::string> gather_text(std::string_view mine, std::string_view subject) const;

@@ -9,23 +9,27 @@
 #include "lockstep/comm/detail/agreement.h"
 #include "lockstep/comm/detail/world_state.h"
 #include "lockstep/comm/rank_report.h"
+#include "lockstep/comm/shm/heap.h"
 
 namespace lockstep {
 
 namespace {
 
 std::shared_ptr<comm::Job> make_job(const RankIdentity& identity, const WorldOptions& options) {
-  if (options.backend != "auto" && options.backend != "gloo") {
+  if (options.backend != "auto" && options.backend != "gloo" && options.backend != "shm") {
     throw Error({.fault = Fault::Config,
                  .where = {.subject = "comm.backend"},
-                 .problem = "there is no such backend in this build",
-                 .expected = "auto or gloo",
+                 .problem = "there is no such backend",
+                 .expected = "auto, gloo or shm",
                  .found = options.backend,
                  .next = "Set comm.backend = auto"});
   }
   auto job = std::make_shared<comm::Job>();
   job->identity = identity;
   job->timeout = options.timeout;
+  job->transport = options.backend;
+  if (options.backend == "shm")
+    job->heap = std::make_shared<comm::shm::Heap>();
   // `lockstep run --rdzv-conf timeout=` governs only how long the ranks wait for each other.
   const auto meeting = env_int("LOCKSTEP_RENDEZVOUS_TIMEOUT_SECONDS");
   job->join_timeout = meeting ? std::chrono::seconds(*meeting) : options.timeout;

@@ -22,7 +22,8 @@ class WorldState;
 struct WorldOptions {
   std::chrono::milliseconds timeout =
       std::chrono::minutes(10);  ///< of every wait: joining, connecting, each operation
-  std::string backend = "auto";  ///< auto | gloo (shm comes with its backend)
+  std::string backend =
+      "auto";  ///< of CPU tensors: auto (gloo) | gloo | shm, for ranks of one machine
 };
 
 /// All processes of one job: who I am, the store, the watchdog, and the groups.

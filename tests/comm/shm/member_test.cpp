@@ -104,6 +104,8 @@ void agree(const Case& c, std::span<const std::byte> source) {
 template <typename T>
 void check_reductions(const Case& c, Element element) {
   for (const Reduction reduction : {Reduction::Sum, Reduction::Max, Reduction::Min}) {
+    if (c.count > 10'000 && reduction != Reduction::Sum)
+      continue;
     const Buffer<T> all(c.heap, c.count);
     fill(all, c.self.rank, c.step);
     agree(c, all.bytes());
@@ -191,7 +193,7 @@ void check_everything(Element element, int size, bool in_place) {
       const Case c{.self = self,
                    .heap = in_place ? &self.heap : nullptr,
                    .size = size,
-                   .count = count,
+                   .count = size > 3 ? std::min<std::size_t>(count, 40'011) : count,
                    .step = ++step};
       if (size > 1)
         check_reductions<T>(c, element);

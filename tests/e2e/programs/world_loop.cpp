@@ -2,6 +2,7 @@
 // One rank that loops over an all_reduce, and does something wrong when told to. For tests of launching and of faults.
 //   --steps N            all_reduces (10)         --step-ms T    pause in each step (0)
 //   --timeout-ms T       of the world (60000)     --elements N   of each all_reduce (1000)
+//   --backend NAME       of the world (auto)
 //   --rank R --at S --do WHAT   at step S, rank R does: sleep (for --sleep-ms), exit (status 0), exit3 (status 3), throw, bad_alloc,
 //                        abort, kill, segv, extra (one more all_reduce, named metric), shape, operation, barrier (an extra one),
 //                        finish (ends early), hang
@@ -36,6 +37,7 @@ struct Options {
                                                {"step-ms", "0"},
                                                {"timeout-ms", "60000"},
                                                {"elements", "1000"},
+                                               {"backend", "auto"},
                                                {"rank", "-1"},
                                                {"at", "1"},
                                                {"do", ""},
@@ -127,5 +129,6 @@ int main(int argc, char** argv) {
   at::set_num_threads(1);
   const Options options = parse(argc, argv);
   return lockstep::rank_main([&](World& world) { loop(world, options); },
-                             {.timeout = std::chrono::milliseconds(options.number("timeout-ms"))});
+                             {.timeout = std::chrono::milliseconds(options.number("timeout-ms")),
+                              .backend = options.text("backend")});
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <ATen/core/grad_mode.h>
+#include <ATen/ATen.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
@@ -178,6 +178,8 @@ void GroupState::run_call(const std::shared_ptr<CallState>& call) {
   if (call->description.operation == Operation::Connect) {
     agree_on(*this, *call);
     connect();
+  } else if (backend_->compares(call->description)) {
+    compare(*call);
   } else {
     std::string text = text_of(*call);
     if (!agreed_.contains(text)) {
@@ -200,8 +202,34 @@ void GroupState::connect() {
       .rank = members_.me,
       .size = size(),
       // The watchdog ends a call at its deadline and says why; the transport only must not wait for ever.
-      .timeout = job_->timeout + std::chrono::seconds(5)};
+      .timeout = job_->timeout + std::chrono::seconds(5),
+      .transport = job_->transport,
+      .heap = job_->heap,
+      .stop = [weak = weak_from_this()] {
+        const auto group = weak.lock();
+        return !group || group->broken();
+      }};
   backend_ = connect_by_device(meeting);
+}
+
+void GroupState::compare(const CallState& call) {
+  auto found = backend_->compare(
+      call.sequence, text_of(call), call.tensors.empty() ? at::Tensor() : call.tensors.back());
+  if (!found)
+    return;
+  found->rank_a = members_.ranks.at(static_cast<std::size_t>(found->rank_a)).value;
+  found->rank_b = members_.ranks.at(static_cast<std::size_t>(found->rank_b)).value;
+  throw Error(mismatch(*this, where(call), *found));
+}
+
+at::Tensor GroupState::allocate(std::int64_t elements, at::ScalarType type) {
+  const at::TensorOptions options(type);
+  wait_until_connected();
+  const std::size_t bytes = static_cast<std::size_t>(elements) * c10::elementSize(type);
+  const std::shared_ptr<void> memory = backend_ && bytes > 0 ? backend_->allocate(bytes) : nullptr;
+  if (!memory)
+    return at::zeros({elements}, options);
+  return at::from_blob(memory.get(), {elements}, [memory](void*) {}, options);
 }
 
 void GroupState::begin(const std::shared_ptr<CallState>& call) {

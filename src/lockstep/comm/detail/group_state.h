@@ -47,6 +47,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void start();
   void wait_until_connected();
 
+  at::Tensor allocate(std::int64_t elements, at::ScalarType type);
+
   const Members& members() const { return members_; }
   int size() const { return static_cast<int>(members_.ranks.size()); }
   const std::string& label() const { return label_; }
@@ -100,6 +102,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void work();
   void run_call(const std::shared_ptr<CallState>& call);
   void connect();
+  void compare(const CallState& call);
   bool refuse(CallState& call);
   void note_entered(const CallState& call);
   void begin(const std::shared_ptr<CallState>& call);

@@ -19,6 +19,10 @@
 
 namespace lockstep::comm {
 
+namespace shm {
+class Heap;
+}
+
 /// A wait before each operation, for tests of overlap and races.
 struct Delay {
   double low_ms = 0;
@@ -33,10 +37,13 @@ class Job {
   using Milliseconds = std::chrono::milliseconds;
 
   RankIdentity identity;
-  Milliseconds timeout{};       ///< of every wait once the ranks have met
-  Milliseconds join_timeout{};  ///< of meeting: connecting to the table, waiting for all ranks
-  std::string host;             ///< address of this machine that peers reach
-  bool serves_store = false;    ///< this process holds the job's table
+  Milliseconds timeout{};          ///< of every wait once the ranks have met
+  Milliseconds join_timeout{};     ///< of meeting: connecting to the table, waiting for all ranks
+  std::string host;                ///< address of this machine that peers reach
+  std::string transport = "auto";  ///< of CPU tensors
+  std::shared_ptr<shm::Heap>
+      heap;                   ///< with transport shm; shared with its groups and the tensors in it
+  bool serves_store = false;  ///< this process holds the job's table
   std::atomic<bool> found_late_rank =
       false;                           ///< this rank was the first to tell that another one is late
   std::shared_ptr<Store> store;        ///< of callers and workers

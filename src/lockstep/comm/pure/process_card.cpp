@@ -24,6 +24,15 @@ ProcessCard own_process_card() {
   return {.host = host.data(), .machine = cat(boot, " ", space), .pid = ::getpid()};
 }
 
+std::string machine_of_network() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::error_code ignored;
+  const std::string space =
+      std::filesystem::read_symlink("/proc/thread-self/ns/net", ignored).string();
+  return cat(boot, " ", space, " ", ::geteuid());
+}
+
 std::string to_json(const ProcessCard& card) {
   return nlohmann::json{{"host", card.host}, {"machine", card.machine}, {"pid", card.pid}}.dump(
       -1, ' ', false, nlohmann::json::error_handler_t::replace);

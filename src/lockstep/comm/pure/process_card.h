@@ -14,6 +14,8 @@ struct ProcessCard {
 };
 
 ProcessCard own_process_card();
+/// The machine as far as Unix sockets reach: equal texts name one boot, network namespace and user.
+std::string machine_of_network();
 std::string to_json(const ProcessCard& card);
 ProcessCard process_card_from_json(std::string_view json);
 

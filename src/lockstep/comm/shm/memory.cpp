@@ -102,6 +102,16 @@ Descriptor::~Descriptor() {
     ::close(fd_);
 }
 
+Descriptor Descriptor::duplicate() const {
+  Descriptor copy(::fcntl(fd_, F_DUPFD_CLOEXEC, 0));
+  if (copy.get() < 0) {
+    throw_system("cannot keep shared memory",
+                 "shared memory",
+                 "Raise the number of open files (ulimit -n), or set comm.backend = gloo");
+  }
+  return copy;
+}
+
 Mapping::Mapping(int fd, std::uint64_t offset, std::size_t bytes) : bytes_(bytes) {
   void* address = ::mmap(nullptr,
                          bytes,

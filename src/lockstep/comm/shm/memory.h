@@ -22,6 +22,8 @@ class Descriptor {
   }
   ~Descriptor();
   int get() const { return fd_; }
+  /// Errors: Environment when no more files may be open.
+  Descriptor duplicate() const;
 
  private:
   int fd_ = -1;

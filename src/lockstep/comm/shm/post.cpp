@@ -98,6 +98,7 @@ std::optional<Difference> Post::hand_over(int to, std::uint32_t& events, const L
   box.bytes = letter.bytes.size();
   box.text.set(letter.text);
   box.posted.set(++events);
+  const std::uint32_t head = events;
   const std::size_t size = block_->chunk_bytes();
   const std::uint32_t chunks = count_chunks(letter.bytes.size(), size);
   for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
@@ -112,7 +113,8 @@ std::optional<Difference> Post::hand_over(int to, std::uint32_t& events, const L
                 std::min(size, letter.bytes.size() - begin));
     box.posted.set(++events);
   }
-  return std::nullopt;
+  wait(box.taken, head, to);
+  return refusal();
 }
 
 std::optional<Difference> Post::receive(int from,

@@ -24,8 +24,8 @@ namespace lockstep::comm::shm {
 /// One rank's transfers with single peers. Between two ranks they come in order; different receivers do not wait for each
 /// other, because each has a thread of its own, made with its first letter.
 ///
-/// A sender is done when the last bytes are in its mailbox: up to two chunks do not wait for the receiver. The receiver compares
-/// the texts before it copies anything, and a refusal reaches a sender that still waits.
+/// The receiver compares the texts before it copies anything. A sender is done when the receiver has accepted the letter and the
+/// last bytes are in its mailbox; a refusal reaches both sides.
 /// Errors   Peer: the other side did not come in time. Stopped. After either the object can only be destroyed.
 /// Threads  send() any one; receive() any one, another.
 class Post {
