@@ -162,7 +162,6 @@ TEST(Resolve, WhatThisVersionLacksIsRefusedByName) {
       {"[parallel]\npp = 2\n", "parallel.pp"},
       {"[parallel]\ncp = 2\n", "parallel.cp"},
       {"[offload]\noptimizer = \"host\"\n", "offload.optimizer"},
-      {"[comm]\nbackend = \"shm\"\n", "comm.backend"},
       {"[comm]\nprefetch = 3\n", "comm.prefetch"},
       {"[comm]\nuneven = \"join\"\n", "comm.uneven"},
       {"[comm]\nuneven = \"stop\"\n", "comm.uneven"},

@@ -97,7 +97,8 @@ std::vector<Row<Config>> make_rows() {
        "\"dynamic\" or a number, for fp16", {"dynamic", "N"}},
 
       {"comm", "backend", at(&C::comm, &CommConfig::backend),
-       "what carries collectives", {"auto", "gloo", "shm"}},
+       "what carries collectives of CPU tensors; shm for ranks of one machine, auto is gloo",
+       {"auto", "gloo", "shm"}},
       {"comm", "timeout_seconds", at(&C::comm, &CommConfig::timeout_seconds),
        "longest wait for another rank", {}, 0.1},
       {"comm", "bucket_bytes", at(&C::comm, &CommConfig::bucket_bytes),

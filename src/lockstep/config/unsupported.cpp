@@ -119,11 +119,6 @@ const std::vector<Limit>& limits() {
        [](R r) { return when(r.config.precision.autocast, "true"); }, kFullPrecision},
       {"precision.loss_scale", "",
        [](R r) { return r.config.precision.loss_scale; }, kFullPrecision},
-      {"comm.backend", "shm",
-       [](R r) {
-         return when(r.config.comm.backend == "shm", "shm");
-       },
-       "Use backend = \"gloo\" or \"auto\""},
       {"comm.prefetch", "",
        [](R r) { return unless_default(r.config.comm.prefetch, comm.prefetch); },
        "Leave it out; no units are gathered without sharded parameters"},
