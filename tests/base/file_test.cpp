@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -29,6 +30,15 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 int files_in(const std::filesystem::path& folder) {
   return static_cast<int>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+TEST(MappedFile, PipeOrDeviceIsRefusedAtOnce) {
+  const test::TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  for (const std::filesystem::path& path : {folder / "pipe", std::filesystem::path("/dev/zero")}) {
+    EXPECT_THAT(test::complaint(Fault::Storage, [&] { MappedFile file(path); }),
+                testing::HasSubstr(cat(path.string(), ": this is not a regular file")));
+  }
 }
 
 TEST(MappedFile, ShowsTheBytesOfTheFile) {

@@ -44,7 +44,7 @@ Error full_disk(const std::filesystem::path& path, std::uint64_t needed, std::ui
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // no wait at a pipe
   if (fd < 0) {
     const int number = errno;
     throw storage_error(
@@ -54,6 +54,13 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   int number = ::fstat(fd, &status) == 0 ? 0 : errno;
   if (number == 0 && S_ISDIR(status.st_mode))
     number = EISDIR;
+  if (number == 0 && !S_ISREG(status.st_mode)) {
+    ::close(fd);
+    throw Error({.fault = Fault::Storage,
+                 .where = {.subject = path.string()},
+                 .problem = "this is not a regular file",
+                 .next = "Write its content to a file and give that"});
+  }
   size_ = static_cast<std::size_t>(status.st_size);
   if (number == 0 && size_ > 0) {
     void* data = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd, 0);
