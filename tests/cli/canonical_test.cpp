@@ -41,6 +41,17 @@ TEST(Arguments, UnknownOptionGetsTheNearestRightOne) {
   }
 }
 
+TEST(Arguments, AdviceNamesTheWholeCommand) {
+  CLI::App app("", "data");
+  app.add_subcommand("prepare");
+  try {
+    canonical(app, {"prepare", "--jsn"});
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("See lockstep data prepare --help"));
+  }
+}
+
 TEST(Arguments, AnotherProgramsWordsAreLeftAlone) {
   CLI::App app;
   int ranks = 0;

@@ -101,6 +101,16 @@ TEST(Failure, ReportHintsAtMemoryForSigkillAndCutsLongLists_LAU_19) {
   EXPECT_THAT(failure_report(ends, 7, "box", 2), Not(HasSubstr("memory killer")));
 }
 
+TEST(Failure, RankThatCrashedByItselfWasNotStoppedByTheLauncher) {
+  std::vector<RankEnd> ends = {ended(0, 0, 7), ended(1, 1, 0), ended(2, 2, 0)};
+  ends[1].signal = SIGSEGV;
+  ends[2].signal = SIGTERM;
+  ends[1].stopped = ends[2].stopped = true;
+  const std::string text = failure_report(ends, 0, "here", 0);
+  EXPECT_THAT(text, HasSubstr("rank 1 (pid 101): killed by SIGSEGV\n"));
+  EXPECT_THAT(text, HasSubstr("rank 2 (pid 102): killed by SIGTERM, stopped by the launcher\n"));
+}
+
 TEST(Failure, JsonHasSignalByNameAndOthers) {
   std::vector<RankEnd> ends = {ended(0, 1, 6), ended(1, 0, 0)};
   ends[1].signal = SIGKILL;

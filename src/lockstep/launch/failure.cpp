@@ -63,7 +63,9 @@ std::string consequence_line(const RankEnd& end) {
   if (!failed(end))
     return cat("rank ", end.rank, ": had ended with exit status 0");
   std::string text = cat("rank ", end.rank, " (pid ", end.pid, "): ", how_it_ended(end));
-  if (end.stopped && (end.signal != 0 || end.status == 128 + SIGTERM))
+  const bool as_asked =
+      end.signal == SIGTERM || end.signal == SIGKILL || end.status == 128 + SIGTERM;
+  if (end.stopped && as_asked)
     text += ", stopped by the launcher";
   if (!end.error.empty())
     text += cat(": ", first_line(end.error));

@@ -99,6 +99,18 @@ std::optional<std::chrono::seconds> timeout_of(const std::string& conf) {
   return timeout;
 }
 
+// A rank that is not on this node is a typing error: its lines would go nowhere.
+StreamChoice streams_of_ranks(const std::string& text, const std::string& flag, int local_ranks) {
+  StreamChoice choice = parse_streams(text, flag);
+  if (!choice.by_rank.empty() && choice.by_rank.rbegin()->first >= local_ranks) {
+    refuse(Fault::Usage,
+           flag,
+           cat("there is no local rank ", choice.by_rank.rbegin()->first),
+           cat("Name local ranks from 0 to ", local_ranks - 1));
+  }
+  return choice;
+}
+
 std::string without_brackets(const std::string& address) {
   const bool bracketed = address.size() > 2 && address.front() == '[' && address.back() == ']';
   return bracketed ? address.substr(1, address.size() - 2) : address;
@@ -244,9 +256,9 @@ Options options_of(const Request& request, const Machine& machine) {
   options.leave_timeout = options.shutdown_timeout;
   options.log_dir = request.log_dir;
   if (!request.redirects.empty())
-    options.redirects = parse_streams(request.redirects, "--redirects");
+    options.redirects = streams_of_ranks(request.redirects, "--redirects", options.local_ranks);
   if (!request.tee.empty())
-    options.tee = parse_streams(request.tee, "--tee");
+    options.tee = streams_of_ranks(request.tee, "--tee", options.local_ranks);
   if (request.log_dir.empty() && !(options.redirects.empty() && options.tee.empty())) {
     refuse(Fault::Usage,
            "--redirects, --tee",

@@ -20,6 +20,12 @@ std::vector<std::string> long_options(const CLI::App& app) {
   return names;
 }
 
+// "data prepare": the words that lead to the command.
+std::string words_to(const CLI::App& app) {
+  return app.get_parent() == nullptr ? app.get_name()
+                                     : cat(words_to(*app.get_parent()), " ", app.get_name());
+}
+
 const CLI::Option& option_of(const CLI::App& app,
                              const std::string& spelled,
                              const std::string& typed) {
@@ -29,7 +35,7 @@ const CLI::Option& option_of(const CLI::App& app,
       {.fault = Fault::Usage,
        .where = {.subject = app.get_name()},
        .problem = cat("there is no option '", typed, "'", did_you_mean(spelled, long_options(app))),
-       .next = cat("See lockstep ", app.get_name(), " --help")});
+       .next = cat("See lockstep ", words_to(app), " --help")});
 }
 
 const CLI::App* subcommand_of(const CLI::App& app, const std::string& word) {
