@@ -66,6 +66,44 @@ TEST(Run, ReaderThatLeavesDoesNotHangTheJob) {
   EXPECT_FALSE(job.timed_out);
 }
 
+TEST(Run, ReaderThatLeavesEndsRanksThatPrintForever) {
+  const std::string lockstep = program("lockstep").string();
+  const std::string line =
+      cat("(", lockstep, " run -n 2 -- sh -c yes; echo status $? >&2) | head -n 1");
+  const Finished job = run({.words = {"sh", "-c", line}, .timeout = std::chrono::seconds(20)});
+  EXPECT_FALSE(job.timed_out);
+  EXPECT_EQ(count(job.out, "y\n"), 1U);
+  EXPECT_THAT(job.err, HasSubstr("standard output cannot be written any more (Broken pipe)"));
+  EXPECT_THAT(job.err, HasSubstr("status 141"));
+}
+
+TEST(Run, ReaderThatStallsDoesNotHoldAFailingJobOrASignal) {
+  const std::string lockstep = program("lockstep").string();
+  const auto begun = std::chrono::steady_clock::now();
+  const std::string run_two = cat(lockstep, " run -n 2 -- sh -c ");
+  for (const auto& [command, status] :
+       {std::pair{cat("timeout --preserve-status -s TERM 2 ", run_two, "yes"), "status 143"},
+        std::pair{cat(run_two, "'if [ $RANK = 1 ]; then sleep 1; exit 9; fi; yes'"),
+                  "status 9"}}) {
+    Running job({.words = {"sh", "-c", cat("(", command, "; echo status $? >&2) | sleep 30")}});
+    EXPECT_TRUE(job.wait_for(status, std::chrono::seconds(14))) << command << job.printed();
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(24));
+}
+
+TEST(Run, OutputThatCannotBeWrittenIsAFault) {
+  const std::string lockstep = program("lockstep").string();
+  for (const std::string command :
+       {"run -n 2 -- echo hello", "--help", "run --help", "--version"}) {
+    for (const std::string sink : {">/dev/full", ">&-"}) {
+      const Finished job = run({.words = {"sh", "-c", cat(lockstep, " ", command, " ", sink)}});
+      EXPECT_EQ(job.status, 7) << command << sink;
+      EXPECT_THAT(job.err, HasSubstr("standard output")) << command << sink;
+      EXPECT_THAT(job.err, HasSubstr("cannot be written")) << command << sink;
+    }
+  }
+}
+
 TEST(Run, LastLineWithoutAnEndIsNotLost) {
   const Finished job = lockstep({"run", "-n", "2", "--", "sh", "-c", "printf 'no end %s' $RANK"});
   EXPECT_THAT(job.out, HasSubstr("[0] no end 0\n"));
@@ -148,6 +186,7 @@ TEST(Run, RefusesWhatCannotBeDoneAndSaysWhatToDo) {
       {{"run", "./no-such-program-here"}, {"./no-such-program-here"}},
       {{"run", "-r", "4", "--log-dir", "x", "true"}, {"--redirects", "'4'"}},
       {{"run", "-t", "3", "true"}, {"--log-dir"}},
+      {{"run", "-n2", "--log-dir", "x", "-t", "0:1,7:2", "true"}, {"--tee", "no local rank 7"}},
       {{"run", "--nnodes", "2", "true"}, {"--master-addr"}},
       {{"run", "--nnodes", "1:4", "true"}, {"1:4", "not built"}},
       {{"run", "--hostfile", "hosts", "true"}, {"--hostfile", "not built yet"}},

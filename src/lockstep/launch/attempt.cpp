@@ -2,11 +2,13 @@
 #include "lockstep/launch/attempt.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <fstream>
 #include <sstream>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -150,6 +152,7 @@ AttemptResult Attempt::run() {
       job_.store->start(*job_.guard);
     take_output();
     job_.console.pump();
+    take_loss_of_output();
     advance();
   }
   drain();
@@ -288,6 +291,25 @@ void Attempt::take_output() {
       job_.console.say(cat("lockstep: a log file cannot be written any more: ", problem));
     }
   }
+}
+
+// A program whose reader has left ends, as by SIGPIPE; a training is worth more than its lines.
+void Attempt::take_loss_of_output() {
+  const int loss = job_.console.take_loss();
+  if (loss == 0)
+    return;
+  const bool ends = loss == EPIPE && job_.options.terminal == Terminal::Prefixed &&
+                    stage_ == Stage::Running;
+  job_.console.say(cat("lockstep: standard output cannot be written any more (",
+                       std::generic_category().message(loss),
+                       "): ",
+                       ends ? "stopping the ranks" : "what the ranks print is left out from here"));
+  if (!ends)
+    return;
+  result_.interrupt = SIGPIPE;
+  interrupted_at_ = Clock::now();
+  stop_within(job_.options.shutdown_timeout);
+  stop_ranks();
 }
 
 void Attempt::stop_within(milliseconds timeout) {

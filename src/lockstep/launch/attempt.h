@@ -79,6 +79,7 @@ class Attempt {
   void take_exits();
   void take_messages(Worker& worker);
   void take_output();
+  void take_loss_of_output();
   void failure_seen(const Worker& worker);
   void advance();
   void stop_within(std::chrono::milliseconds timeout);

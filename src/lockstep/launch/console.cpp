@@ -4,13 +4,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <unistd.h>
+#include <utility>
+
+#include "lockstep/base/text.h"
 
 namespace lockstep::launch {
+
+using namespace std::chrono_literals;
 
 namespace {
 // A pipe that polls as writable takes PIPE_BUF bytes without blocking.
 constexpr std::size_t kPiece = 4096;
 constexpr std::size_t kMostQueued = std::size_t{1} << 20;
+constexpr auto kLongestStall = 2000ms;
 }  // namespace
 
 void Console::line(Stream stream, std::string_view prefix, std::string_view text) {
@@ -42,6 +48,15 @@ void Console::add_polls(std::vector<pollfd>& polls) const {
   }
 }
 
+void Console::drop(Sink& sink) {
+  sink.gone = true;
+  sink.queue.clear();
+  sink.written = 0;
+  sink.inside_line = false;
+}
+
+int Console::take_loss() { return std::exchange(loss_told_, loss() != 0) ? 0 : loss(); }
+
 bool Console::write_piece(Sink& sink, int wait_ms) {
   if (sink.written == sink.queue.size())
     return false;
@@ -57,10 +72,8 @@ bool Console::write_piece(Sink& sink, int wait_ms) {
   if (done < 0) {
     if (errno == EAGAIN || errno == EINTR)
       return errno == EINTR;
-    sink.gone = true;
-    sink.queue.clear();
-    sink.written = 0;
-    sink.inside_line = false;
+    sink.error = errno;
+    drop(sink);
     return false;
   }
   sink.written += static_cast<std::size_t>(done);
@@ -80,15 +93,33 @@ void Console::pump() {
   }
 }
 
-void Console::finish() {
+void Console::finish(Patience patience, std::chrono::milliseconds most) {
+  const auto stop_at = std::chrono::steady_clock::now() + most;
+  const auto wait_ms = [&] {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        stop_at - std::chrono::steady_clock::now());
+    return patience == Patience::ToTheEnd
+               ? -1
+               : static_cast<int>(std::clamp(left, 0ms, kLongestStall).count());
+  };
   pump();
-  std::sort(sinks_.begin(), sinks_.end(), [](const Sink& a, const Sink& b) {
-    return a.inside_line > b.inside_line;
-  });
-  for (Sink& sink : sinks_) {
-    while (write_piece(sink, -1)) {
+  std::size_t dropped_bytes = 0;
+  // The stream inside a line goes first; the end of the other may be what tells people about it.
+  const std::size_t first = sinks_[1].inside_line ? 1 : 0;
+  for (Sink* sink : {&sinks_[first], &sinks_[1 - first]}) {
+    while (write_piece(*sink, wait_ms())) {
     }
+    const std::size_t left = sink->queue.size() - sink->written;
+    if (left == 0)
+      continue;
+    drop(*sink);
+    if (sink == sinks_.data())
+      dropped_bytes = left;
   }
+  if (dropped_bytes == 0)
+    return;
+  say(cat("lockstep: nobody took the last ", dropped_bytes, " bytes of the ranks' output: dropped"));
+  pump();
 }
 
 }  // namespace lockstep::launch

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <poll.h>
 #include <string>
 #include <string_view>
@@ -24,8 +25,15 @@ class Console {
   void add_polls(std::vector<pollfd>& polls) const;
   /// Writes what can be written without waiting.
   void pump();
-  /// Writes the rest as any program does: the reader decides how long it takes. Called when no process of the job is left.
-  void finish();
+  /// Writes the rest. Called when no process of the job is left.
+  /// `ToTheEnd`: as any program does, the reader decides how long it takes. `Briefly`, after a failure or a signal: a reader
+  /// that takes nothing for two seconds, or not everything within `most`, loses the rest, and is told so.
+  enum class Patience { ToTheEnd, Briefly };
+  void finish(Patience patience, std::chrono::milliseconds most);
+  /// Why standard output cannot be written any more, the first time this is asked (EPIPE: nobody reads it); else 0.
+  int take_loss();
+  /// The same, each time.
+  int loss() const { return sinks_[0].error; }
 
  private:
   struct Sink {
@@ -34,9 +42,12 @@ class Console {
     std::size_t written = 0;
     bool gone = false;  ///< nobody reads any more
     bool inside_line = false;
+    int error = 0;  ///< that a write ended with
   };
   bool write_piece(Sink& sink, int wait_ms);
-  std::array<Sink, 2> sinks_ = {Sink{1, {}, 0, false, false}, Sink{2, {}, 0, false, false}};
+  static void drop(Sink& sink);
+  std::array<Sink, 2> sinks_ = {Sink{1, {}, 0, false, false, 0}, Sink{2, {}, 0, false, false, 0}};
+  bool loss_told_ = false;
 };
 
 }  // namespace lockstep::launch

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -188,6 +189,21 @@ int run_attempts(Job& job) {
   }
 }
 
+// The job's status, or where it went well and its output got lost, the status of that.
+int finish_output(Job& job, int status) {
+  job.console.finish(status == 0 ? Console::Patience::ToTheEnd : Console::Patience::Briefly,
+                     job.options.shutdown_timeout);
+  if (const int loss = job.console.take_loss(); loss != 0 && loss != EPIPE) {
+    job.console.say(cat("lockstep: standard output cannot be written: ",
+                        std::generic_category().message(loss)));
+    job.console.pump();
+  }
+  const int loss = job.console.loss();
+  if (status != 0 || loss == 0 || job.options.terminal == Terminal::RankZero)
+    return status;
+  return loss == EPIPE ? 128 + SIGPIPE : static_cast<int>(Fault::Storage);
+}
+
 }  // namespace
 
 int launch(const Options& options) {
@@ -223,9 +239,7 @@ int launch(const Options& options) {
   sigset_t set;
   sigemptyset(&set);
   sigprocmask(SIG_SETMASK, &set, nullptr);
-  ::signal(SIGPIPE, SIG_DFL);
-  job.console.finish();
-  return status;
+  return finish_output(job, status);
 }
 
 }  // namespace lockstep::launch

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
 #include <iostream>
 #include <memory>
+#include <system_error>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
@@ -115,13 +120,38 @@ int dispatch(const Program& program, std::span<const std::string> arguments) {
   return run_command(program, command, arguments.subspan(1));
 }
 
+// A closed descriptor must not become a file or pipe of ours. Standard output then is one that cannot be written, so that
+// printing fails as it would have.
+void fill_standard_descriptors() {
+  for (const auto& [fd, mode] :
+       {std::pair{0, O_RDONLY}, std::pair{1, O_RDONLY}, std::pair{2, O_RDWR}}) {
+    if (fcntl(fd, F_GETFD) < 0) [[maybe_unused]]
+      const int filled = open("/dev/null", mode);
+  }
+}
+
+// All that a command prints has arrived, or its status is no 0.
+void check_printed() {
+  errno = 0;
+  std::cout.flush();
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::cout.good() && std::ferror(stdout) == 0)
+    return;
+  throw Error({.fault = Fault::Storage,
+               .where = {.subject = "standard output"},
+               .problem = "it cannot be written",
+               .cause = errno != 0 ? std::generic_category().message(errno) : std::string(),
+               .next = "Free space there, or send it elsewhere"});
+}
+
 }  // namespace
 
 int run_program(const Program& program, int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
+  fill_standard_descriptors();
   try {
     const int status = dispatch(program, arguments);
-    std::cout.flush();
+    check_printed();
     return status;
   } catch (const Error& error) {
     std::cerr << cat(program.name, ": ", error.what(), "\n");
