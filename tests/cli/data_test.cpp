@@ -76,11 +76,11 @@ TEST(DataPrepare, FaultsHaveTheirExitStatusAndNameTheThing) {
               HasSubstr(cat(missing, ": there is no such file")));
   EXPECT_EQ(lockstep({"data", "prepare", good, "--out", out, "--tokenizer", "hf:t.json"}).status,
             3);
-  EXPECT_EQ(lockstep({"data", "prepare", good, "--out", out, "--valid-fraction", "2"}).status, 3);
+  EXPECT_EQ(lockstep({"data", "prepare", good, "--out", out, "--valid-fraction", "2"}).status, 2);
   EXPECT_EQ(lockstep({"data", "prepare", "--out", out}).status, 2);
   EXPECT_EQ(lockstep({"data"}).status, 2);
   EXPECT_THAT(lockstep({"data", "prepar", good}).err,
-              HasSubstr("there is no 'data prepar'; did you mean 'prepare'?"));
+              HasSubstr("there is no 'data prepar'; did you mean 'prepare'? Use one of"));
   EXPECT_THAT(lockstep({"data", "prepare", good, "--tokeniser", "byte"}).err,
               HasSubstr("did you mean '--tokenizer'?"));
   EXPECT_FALSE(std::filesystem::exists(out));

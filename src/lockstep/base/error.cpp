@@ -7,6 +7,14 @@
 
 namespace lockstep {
 
+namespace {
+
+bool ends_sentence(std::string_view text) {
+  return !text.empty() && std::string_view(".?\n").find(text.back()) != std::string_view::npos;
+}
+
+}  // namespace
+
 std::string_view name_of(Fault fault) {
   switch (fault) {
     case Fault::Usage: return "usage";
@@ -40,7 +48,7 @@ std::string render(const Facts& facts) {
   if (!facts.cause.empty())
     text += cat(" (", first_line(facts.cause), ")");
   if (!facts.next.empty())
-    text += cat(text.ends_with('.') || text.ends_with('\n') ? " " : ". ", facts.next);
+    text += cat(ends_sentence(text) ? " " : ". ", facts.next);
   return text;
 }
 
@@ -53,7 +61,7 @@ void throw_findings(Fault fault, std::string_view summary, std::span<const Findi
   for (const Finding& finding : findings) {
     problem += cat("\n  ", finding.where, ": ", finding.what);
     if (!finding.next.empty())
-      problem += cat(". ", finding.next);
+      problem += cat(ends_sentence(problem) ? " " : ". ", finding.next);
   }
   throw Error({.fault = fault, .problem = problem});
 }

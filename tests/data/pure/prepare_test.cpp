@@ -104,7 +104,7 @@ TEST(Prepare, BadInputLeavesNothing) {
                               [&] { prepare_tokens({.files = {good, empty}, .out = out}); }),
               HasSubstr(cat(empty, ": the file is empty")));
   EXPECT_THAT(
-      test::complaint(Fault::Config,
+      test::complaint(Fault::Usage,
                       [&] { prepare_tokens({.files = {good}, .out = out, .valid_fraction = 1}); }),
       HasSubstr("--valid-fraction"));
   EXPECT_THAT(test::complaint(Fault::Config, [&] { prepare_tokens({.out = out}); }),

@@ -38,7 +38,7 @@ void check(const PrepareOptions& options) {
                  .next = "Name one file or more"});
   }
   if (!(options.valid_fraction >= 0 && options.valid_fraction < 1)) {
-    throw Error({.fault = Fault::Config,
+    throw Error({.fault = Fault::Usage,
                  .where = {.subject = "--valid-fraction"},
                  .problem = "the held-out part is not a fraction",
                  .expected = "0 or more, less than 1",

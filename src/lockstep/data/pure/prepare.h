@@ -29,7 +29,7 @@ struct Prepared {
 };
 
 /// Turns text into train.tokens and valid.tokens. Both appear only when both are whole.
-/// Errors  Storage: an input is missing or empty, the disk is full. Config: tokenizer or fraction.
+/// Errors  Storage: an input is missing or empty, the disk is full. Config: tokenizer. Usage: fraction.
 Prepared prepare_tokens(const PrepareOptions& options);
 
 /// -sum p ln p of a histogram, in nats; 0 for an empty one.
