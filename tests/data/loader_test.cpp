@@ -173,6 +173,53 @@ TEST(Loader, RanksWithSeedsOfTheirOwnAreStoppedAtTheStart_SMP_05) {
   });
 }
 
+TEST(Loader, ComparesTheSamplingOfRanksBeforeItsFirstBatch_SMP_05) {
+  test::run_ranks(2, [](World& world) {
+    const std::int64_t rank = world.rank().value;
+    int compared = 0;
+    const auto loader = [&](std::int64_t seed) {
+      return DataLoader(ids_as_rows,
+                        DistributedSampler({.num_samples = 16, .seed = seed},
+                                           {.rank = rank, .num_ranks = 2}),
+                        {.gather = [&](std::string_view text) {
+                          ++compared;
+                          return world.all().gather_text(text, "sampling");
+                        }});
+    };
+    DataLoader own = loader(100 + rank);
+    const std::string text = test::complaint(Fault::Mismatch, [&] { own.next(); });
+    EXPECT_THAT(text, HasSubstr("seed 100"));
+    EXPECT_THAT(text, HasSubstr("seed 101"));
+    compared = 0;
+    DataLoader agreed = loader(100);
+    for (int i = 0; i < 3; ++i)
+      EXPECT_TRUE(agreed.next());
+    EXPECT_EQ(compared, 1);
+    agreed.set_epoch(3 + rank);
+    EXPECT_THAT(test::complaint(Fault::Mismatch, [&] { agreed.next(); }),
+                HasSubstr("from epoch 4"));
+  });
+}
+
+TEST(Loader, WithoutAWorkerIsRefused) {
+  EXPECT_THAT(test::complaint(Fault::Config,
+                              [] {
+                                DataLoader loader(ids_as_rows,
+                                                  DistributedSampler({.num_samples = 4}, {}),
+                                                  {.workers = 0});
+                              }),
+              HasSubstr("1 worker or more, found 0"));
+  const StreamLoader::Open open = [](const StreamStart&) -> Stream {
+    return [] { return std::optional<Examples>(); };
+  };
+  EXPECT_THAT(test::complaint(Fault::Config,
+                              [&] { StreamLoader loader(open, {}, {.workers = -1}); }),
+              HasSubstr("found -1"));
+  EXPECT_THAT(
+      test::complaint(Fault::Config, [&] { StreamLoader loader(open, {.rank = 2, .num_ranks = 2}); }),
+      HasSubstr("rank 2 of 2"));
+}
+
 TEST(Loader, ASamplerAndShuffleTogetherAreRefused) {
   const std::string text = test::complaint(Fault::Config, [] {
     DataLoader loader(
@@ -256,19 +303,53 @@ TEST(Loader, RandomDataSetsDrawDifferentlyByRankWorkerEpochAndTheSameOnResume_SM
   EXPECT_EQ(distinct.size(), 12U);
 }
 
+TEST(Loader, TheWorkerOfABatchEntersItsSeed_SMP_06) {
+  struct Drawn {
+    std::int64_t worker;
+    std::uint64_t seed;
+  };
+  const auto drawn_with = [](std::int64_t workers) {
+    std::mutex mutex;
+    std::map<Ids, Drawn> drawn;
+    DataLoader loader(
+        [&](const Request& request) {
+          const std::lock_guard lock(mutex);
+          drawn[Ids(request.ids.begin(), request.ids.end())] = {request.reader.worker,
+                                                                request.seed};
+          return ids_as_rows(request);
+        },
+        DistributedSampler({.num_samples = 12, .seed = 1, .num_epochs = 1},
+                           {.rank = 1, .num_ranks = 2, .micro = 1}),
+        {.workers = workers});
+    while (loader.next()) {
+    }
+    return drawn;
+  };
+  const auto one = drawn_with(1), two = drawn_with(2);
+  ASSERT_EQ(one.size(), 6U);
+  ASSERT_EQ(two.size(), 6U);
+  int by_second = 0;
+  for (const auto& [ids, drawn] : two) {
+    EXPECT_EQ(one.at(ids).worker, 0);
+    EXPECT_EQ(drawn.seed == one.at(ids).seed, drawn.worker == 0) << ids[0];
+    by_second += drawn.worker == 1 ? 1 : 0;
+  }
+  EXPECT_EQ(by_second, 3);
+}
+
 TEST(StreamLoader, RanksAndWorkersReadEachItemOnce_SMP_07) {
   for (const auto& [ranks, workers, items] :
        std::vector<std::array<std::int64_t, 3>>{{2, 2, 12}, {3, 2, 7}, {1, 3, 2}}) {
     Ids seen;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      const auto open = [count = items](const Reader&) -> Stream {
+      const auto open = [count = items](const StreamStart&) -> Stream {
         return [i = std::int64_t{0}, count]() mutable -> std::optional<Examples> {
           if (i == count)
             return std::nullopt;
           return Examples{at::scalar_tensor(i++, at::kLong), {}};
         };
       };
-      StreamLoader loader(open, rank, ranks, {.workers = workers});
+      StreamLoader loader(open, {.rank = rank, .num_ranks = ranks}, {.workers = workers});
       while (const auto batch = loader.next()) {
         seen.push_back(batch->examples.inputs.item<std::int64_t>());
         EXPECT_EQ(batch->ids, Ids{seen.back()});
@@ -279,6 +360,52 @@ TEST(StreamLoader, RanksAndWorkersReadEachItemOnce_SMP_07) {
     std::iota(expected.begin(), expected.end(), 0);
     EXPECT_EQ(seen, expected);
   }
+}
+
+TEST(StreamLoader, ReadersDrawDifferentlyAndOrderAlikeInEveryEpoch_SMP_06) {
+  struct Opened {
+    std::set<std::uint64_t> seeds;
+    std::set<std::pair<std::int64_t, std::uint64_t>> orders;
+    Ids items;
+  };
+  const auto read_all = [](std::int64_t base) {
+    Opened opened;
+    std::mutex mutex;
+    // A user's stream that shuffles by itself: the last digit of order_seed turns it round.
+    const StreamLoader::Open open = [&](const StreamStart& start) -> Stream {
+      const std::lock_guard lock(mutex);
+      opened.seeds.insert(start.seed);
+      opened.orders.emplace(start.epoch, start.order_seed);
+      const auto turn = static_cast<std::int64_t>(start.order_seed % 12);
+      return [i = std::int64_t{0}, turn]() mutable -> std::optional<Examples> {
+        if (i == 12)
+          return std::nullopt;
+        return Examples{at::scalar_tensor((turn + i++) % 12, at::kLong), {}};
+      };
+    };
+    for (const std::int64_t rank : {0, 1}) {
+      StreamLoader loader(
+          open, {.rank = rank, .num_ranks = 2, .seed = base}, {.workers = 2});
+      for (const std::int64_t epoch : {0, 1, 2}) {
+        if (epoch > 0)
+          loader.set_epoch(epoch);
+        while (const auto batch = loader.next()) {
+          EXPECT_EQ(batch->epoch, epoch);
+          opened.items.push_back(batch->examples.inputs.item<std::int64_t>());
+        }
+      }
+    }
+    return opened;
+  };
+  const Opened first = read_all(5), again = read_all(5), other = read_all(6);
+  EXPECT_EQ(first.seeds.size(), 12U) << "2 ranks, 2 workers, 3 epochs";
+  EXPECT_EQ(first.orders.size(), 3U) << "one order an epoch";
+  EXPECT_EQ(first.seeds, again.seeds);
+  EXPECT_EQ(first.orders, again.orders);
+  EXPECT_NE(first.seeds, other.seeds);
+  EXPECT_NE(first.orders, other.orders);
+  for (std::int64_t item = 0; item < 12; ++item)
+    EXPECT_EQ(std::count(first.items.begin(), first.items.end(), item), 3) << item;
 }
 
 TEST(Predictions, ComeBackAsManyAndInTheOrderOfTheData_SMP_11) {

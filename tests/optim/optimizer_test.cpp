@@ -246,6 +246,40 @@ TEST(Optimizer, DrivesAUsersLibtorchOptimizerWithCountsAndClipping) {
   });
 }
 
+TEST(Optimizer, RefusesGradientsThatWereNotReducedAndChangesNothing) {
+  run_ranks(2, [](World& world) {
+    for (const bool adapted : {false, true}) {
+      for (const bool counted : {false, true}) {
+        Odd model;
+        DataParallel ddp(model, world.all());
+        torch::optim::SGD inner(model.parameters(), torch::optim::SGDOptions(0.1));
+        const auto optimizer =
+            adapted ? optim::adapt(ddp, inner) : optim::make_optimizer(ddp, {.lr = 0.1});
+        const at::Tensor before = model["a"].detach().clone();
+        {
+          const NoSync local = ddp.no_sync();
+          const at::Tensor loss = model.loss(1, world.rank().value);
+          counted ? ddp.backward(loss, 3) : loss.backward();
+        }
+        try {
+          optimizer->step();
+          ADD_FAILURE() << "no error, adapted " << adapted << " counted " << counted;
+        } catch (const Error& error) {
+          EXPECT_EQ(error.fault(), Fault::Usage);
+          EXPECT_TRUE(contains(error.what(), "without synchronisation")) << error.what();
+        }
+        EXPECT_TRUE(at::equal(before, model["a"])) << adapted << counted;
+        ddp.synchronize();
+        optimizer->step();
+        ddp.check_in_sync();
+        EXPECT_FALSE(at::equal(before, model["a"]));
+        optimizer->zero_grad();
+        EXPECT_THROW(optimizer->step(), Error) << "a step without a backward";
+      }
+    }
+  });
+}
+
 TEST(Optimizer, TellsEverythingThatIsWrongWithItsOptions) {
   run_ranks(1, [](World& world) {
     Odd model;

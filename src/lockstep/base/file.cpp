@@ -150,13 +150,17 @@ void AtomicFile::write_all(std::uint64_t offset, std::span<const std::byte> byte
   }
 }
 
-void AtomicFile::commit() {
+void AtomicFile::sync() {
   LOCKSTEP_ASSERT(fd_ >= 0);
   if (::fsync(fd_) != 0) {
     if (errno == ENOSPC || errno == EDQUOT)
       throw full_disk(path_, size_, free_bytes(path_));
     throw storage_error(path_, "the file cannot be made durable", errno);
   }
+}
+
+void AtomicFile::commit() {
+  sync();
   if (::rename(partial().c_str(), path_.c_str()) != 0) {
     throw storage_error(path_, "the finished file cannot be put in its place", errno);
   }

@@ -52,6 +52,8 @@ class AtomicFile {
   /// Replaces bytes written before, such as a header whose checksum is known last.
   void overwrite(std::uint64_t offset, std::span<const std::byte> bytes);
   std::uint64_t size() const { return size_; }
+  /// Makes durable what was written so far, so that commit() has only the name left to change.
+  void sync();
   void commit();
 
  private:

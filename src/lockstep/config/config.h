@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/bucket_bytes.h"
+
 namespace lockstep {
 
 // The configuration as a value: what a user may say, a member a key, a struct a section. The
@@ -72,7 +74,7 @@ struct PrecisionConfig {
 struct CommConfig {
   std::string backend = "auto";
   double timeout_seconds = 600;
-  std::int64_t bucket_bytes = 25 * 1024 * 1024;
+  std::int64_t bucket_bytes = kDefaultBucketBytes;
   std::int64_t prefetch = 1;
   bool static_graph = false;
   std::string uneven = "error";

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 #include "lockstep/data/detail/prefetcher.h"
 
 namespace lockstep {
@@ -24,7 +25,6 @@ LoaderOptions without_shuffle(LoaderOptions options) {
 }
 
 std::size_t depth_of(const LoaderOptions& options) {
-  LOCKSTEP_ASSERT(options.workers >= 1);
   return std::max(options.prefetch, static_cast<std::size_t>(options.workers));
 }
 
@@ -68,11 +68,23 @@ std::optional<detail::Prefetcher::Job> next_job(const std::shared_ptr<Feed>& fee
 
 }  // namespace
 
+void detail::check_workers(std::int64_t workers) {
+  if (workers >= 1)
+    return;
+  throw Error({.fault = Fault::Config,
+               .where = {.subject = "loader"},
+               .problem = "nobody would prepare batches",
+               .expected = "1 worker or more",
+               .found = cat(workers),
+               .next = "Set LoaderOptions::workers"});
+}
+
 struct DataLoader::State {
   std::shared_ptr<Feed> feed;
   LoaderOptions options;
   SamplerState done;  ///< after the last whole step that was handed out
   std::unique_ptr<detail::Prefetcher> prefetcher = nullptr;
+  bool compared = false;  ///< with the other ranks, since the position was last set
 
   void start() {
     prefetcher = std::make_unique<detail::Prefetcher>([feed = feed] { return next_job(feed); },
@@ -86,7 +98,14 @@ struct DataLoader::State {
     move(feed->sampler);
     feed->step.reset();
     done = feed->sampler.state();
+    compared = false;
     start();
+  }
+  void compare_once() {
+    if (compared || !options.gather)
+      return;
+    check_same_sampling(sampler_here(), options.gather);
+    compared = true;
   }
   /// A sampler that stands where the handed-out batches end.
   DistributedSampler sampler_here() const {
@@ -103,6 +122,7 @@ DataLoader::DataLoader(Dataset dataset, DistributedSampler sampler, const Loader
                  .problem = "a sampler and shuffle are both given, but one place decides the order",
                  .next = "Leave out shuffle and set the sampler's order"});
   }
+  detail::check_workers(options.workers);
   const SamplerState start = sampler.state();
   state_ = std::make_unique<State>(State{
       .feed = std::make_shared<Feed>(Feed{std::move(dataset), std::move(sampler), options.workers}),
@@ -124,6 +144,7 @@ DataLoader& DataLoader::operator=(DataLoader&&) noexcept = default;
 DataLoader::~DataLoader() = default;
 
 std::optional<Batch> DataLoader::next() {
+  state_->compare_once();
   auto batch = state_->prefetcher->next();
   if (batch && batch->micro_batch + 1 == batch->num_micro_batches)
     state_->done = batch->after;

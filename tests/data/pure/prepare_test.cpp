@@ -90,6 +90,39 @@ TEST(Prepare, WithoutAFractionThereIsNoValidationFile) {
   EXPECT_FALSE(std::filesystem::exists(folder / "d" / "valid.tokens"));
 }
 
+TEST(Prepare, NeverLeavesAValidationFileOfAnotherText) {
+  const TemporaryFolder folder;
+  write_file(folder / "old.txt", std::string(100, 'o'));
+  write_file(folder / "new.txt", std::string(100, 'n'));
+  const auto out = folder / "d";
+  const auto prepare = [&](const char* text, double fraction) {
+    prepare_tokens({.files = {(folder / text).string()}, .out = out, .valid_fraction = fraction});
+  };
+  prepare("old.txt", 0.1);
+  prepare("new.txt", 0);
+  EXPECT_EQ(text_of(out / "train.tokens"), std::string(100, 'n'));
+  EXPECT_FALSE(std::filesystem::exists(out / "valid.tokens"));
+
+  // A failure at the training file's place: a folder has its name.
+  prepare("old.txt", 0.1);
+  std::filesystem::remove(out / "train.tokens");
+  std::filesystem::create_directory(out / "train.tokens");
+  write_file(out / "train.tokens" / "file", "in the way");
+  test::complaint(Fault::Storage, [&] { prepare("new.txt", 0.1); });
+  EXPECT_FALSE(std::filesystem::exists(out / "valid.tokens"));
+
+  // And at the validation file's: the old training file stays.
+  std::filesystem::remove_all(out);
+  prepare("old.txt", 0);
+  std::filesystem::create_directory(out / "valid.tokens");
+  write_file(out / "valid.tokens" / "file", "in the way");
+  EXPECT_THAT(test::complaint(Fault::Storage, [&] { prepare("new.txt", 0.1); }),
+              HasSubstr("valid.tokens"));
+  EXPECT_EQ(text_of(out / "train.tokens"), std::string(100, 'o'));
+  for (const auto& entry : std::filesystem::directory_iterator(out))
+    EXPECT_NE(entry.path().extension(), ".partial");
+}
+
 TEST(Prepare, BadInputLeavesNothing) {
   const TemporaryFolder folder;
   const std::string good = (folder / "a.txt").string(), empty = (folder / "e.txt").string(),

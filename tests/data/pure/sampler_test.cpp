@@ -277,6 +277,27 @@ TEST(Sampler, RanksWithDifferentSeedsAreFoundAtTheStart_SMP_05) {
       alone, [](std::string_view mine) { return std::vector<std::string>(2, std::string(mine)); }));
 }
 
+TEST(Sampler, RefusesADealingThatDealsNothingWithItsNumbers) {
+  struct Case {
+    Dealing dealing;
+    std::string text;
+  };
+  for (const Case& c : {Case{{.num_ranks = 17, .micro = 16 / 17}, "micro 0"},
+                        Case{{.accumulation = -1}, "accumulation -1"},
+                        Case{{.rank = 3, .num_ranks = 3}, "rank 3 of 3"},
+                        Case{{.rank = -1}, "rank -1"},
+                        Case{{.num_ranks = 0}, "of 0"}}) {
+    EXPECT_THAT(test::complaint(
+                    Fault::Config,
+                    [&] { DistributedSampler({.num_samples = 100}, c.dealing); }),
+                HasSubstr(c.text));
+  }
+  DistributedSampler sampler({.num_samples = 4}, {});
+  EXPECT_THAT(test::complaint(Fault::Usage, [&] { sampler.set_epoch(-2); }), HasSubstr("-2"));
+  EXPECT_THAT(test::complaint(Fault::Usage, [&] { sampler.restore({.consumed = -3}); }),
+              HasSubstr("sample -3"));
+}
+
 TEST(Sampler, ResumeInsideALaterEpochGoesOnExactly_SMP_08) {
   struct Case {
     std::int64_t samples, ranks, micro, accumulation;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <functional>
 #include <stdlib.h>
 #include <thread>
 
@@ -37,6 +38,17 @@ void expect_names(const std::string& text, const std::vector<std::string>& parts
   }
 }
 
+/// An update that leaves everything as it is.
+struct Nothing final : ShardUpdate {
+  UpdateUnit needs() const override { return UpdateUnit::Parameter; }
+  void update(std::span<const UpdateSlice>, double) override {}
+};
+
+/// A module with a buffer and no parameter.
+struct Held : torch::nn::Module {
+  Held() { register_buffer("scale", at::ones({2})); }
+};
+
 TEST(DataParallelFaults, NameAParameterThatWasReplacedAfterWrapping_DDP_04) {
   run_ranks(2, [](World& world) {
     const at::Tensor input = at::ones({1, 3}) * (world.rank().value + 1);
@@ -55,6 +67,45 @@ TEST(DataParallelFaults, NameAParameterThatWasReplacedAfterWrapping_DDP_04) {
       model.layer("first") = model.replace_module("first", torch::nn::Linear(3, 3));
       expect_names(error_of([&] { model.forward(input).sum().backward(); }),
                    {"first.", "replaced"});
+    }
+    {  // the only parameter: no hook is left to fire
+      Layers model({"only"}, 3);
+      model.layer("only") = model.replace_module(
+          "only", torch::nn::Linear(torch::nn::LinearOptions(3, 3).bias(false)));
+      DataParallel ddp(model, world.all());
+      model.layer("only") = model.replace_module(
+          "only", torch::nn::Linear(torch::nn::LinearOptions(3, 3).bias(false)));
+      model.forward(input).sum().backward();
+      Nothing nothing;
+      for (const std::function<void()>& call : std::vector<std::function<void()>>{
+               [&] { ddp.check_in_sync(); },
+               [&] { ddp.sync_buffers(); },
+               [&] { ddp.report(); },
+               [&] { ddp.agree(Data::Here); },
+               [&] { ddp.finish(); },
+               [&] { ddp.update(nothing); }}) {
+        expect_names(error_of(call), {"only.weight", "replaced"});
+      }
+    }
+    {  // the only parameter, in the member: the registry knows nothing of it
+      torch::nn::LinearImpl model(torch::nn::LinearOptions(3, 3).bias(false));
+      DataParallel ddp(model, world.all());
+      model.weight = at::full({3, 3}, 0.5).requires_grad_();
+      model.forward(input).sum().backward();
+      Nothing nothing;
+      expect_names(error_of([&] { ddp.update(nothing); }), {"no backward reached a parameter"});
+    }
+    {  // a buffer
+      NormNet model(3);
+      DataParallel ddp(model, world.all());
+      model.norm = model.replace_module("norm", torch::nn::BatchNorm1d(3));
+      expect_names(error_of([&] { ddp.sync_buffers(); }), {"norm.weight", "replaced"});
+      torch::nn::Module holder;
+      holder.register_module("net", torch::nn::Linear(3, 3));
+      holder.register_buffer("mean", at::zeros({3}));
+      DataParallel held(holder, world.all());
+      holder.register_module("late", std::make_shared<Held>());
+      expect_names(error_of([&] { held.check_in_sync(); }), {"late.scale", "buffer", "added"});
     }
     {
       Layers model({"first"}, 3);
@@ -188,6 +239,38 @@ TEST(DataParallelFaults, RefuseCountsOnSomeRanksOrSomeMicroSteps) {
     const NoSync local = ddp.no_sync();
     ddp.backward(model["w"] * 1, 3);
     expect_names(error_of([&] { (model["w"] * 1).backward(); }), {"with and without a count"});
+  });
+}
+
+TEST(DataParallelFaults, CountNothingOfABackwardThatThrew) {
+  run_ranks(3, [](World& world) {
+    const float rank = static_cast<float>(world.rank().value);
+    const Body throws = [](const at::Tensor& in) {
+      if (at::GradMode::is_enabled())
+        throw std::runtime_error("out of memory");
+      return in * 1;
+    };
+    for (const bool synchronised : {true, false}) {
+      Scalars model({{"w", 2.0F}, {"v", 1.0F}});
+      DataParallel ddp(model, world.all());
+      const at::Tensor input = at::ones({}).requires_grad_();
+      {
+        std::optional<NoSync> local;
+        if (!synchronised)
+          local.emplace(ddp.no_sync());
+        const at::Tensor loss = recompute(throws, input * model["w"]) * model["v"];
+        EXPECT_ANY_THROW(ddp.backward(loss, 100));
+      }
+      model.zero_grad();  // libtorch's, of which the engine is not told
+      ddp.backward(model["w"] * (4 + rank), 2);
+      EXPECT_FLOAT_EQ(gradient(model, "w"), 15.0F / 6) << synchronised;
+      ddp.zero_grad();
+      EXPECT_ANY_THROW(
+          ddp.backward(recompute(throws, input * model["w"]) * model["v"], 100));
+      model.zero_grad();
+      (model["w"] * (4 + rank)).backward();  // without a count: another kind of step
+      EXPECT_FLOAT_EQ(gradient(model, "w"), 5) << synchronised;
+    }
   });
 }
 

@@ -13,6 +13,9 @@
 
 namespace lockstep::detail {
 
+/// Throws Config unless there is a worker.
+void check_workers(std::int64_t workers);
+
 /// Runs jobs on threads ahead of the one who waits for them, and hands the results out in order.
 ///
 /// `source` gives the next job, or none at the end. It is called in order, by one thread at a time;

@@ -59,6 +59,30 @@ void make_folder(const std::filesystem::path& folder) {
                .next = "Name another folder with --out"});
 }
 
+void remove_stale(const std::filesystem::path& file) {
+  std::error_code error;
+  std::filesystem::remove(file, error);
+  if (!error)
+    return;
+  throw Error({.fault = Fault::Storage,
+               .where = {.subject = file.string()},
+               .problem = "a file of another text cannot be removed",
+               .cause = error.message(),
+               .next = "Remove it, or name another folder with --out"});
+}
+
+// An old valid.tokens goes first: wherever this stops, no validation file stands beside the training
+// file of another text.
+void put_in_place(const std::filesystem::path& out,
+                  TokenWriter& train,
+                  std::optional<TokenWriter>& valid) {
+  remove_stale(out / "valid.tokens");
+  sync_folder(out);
+  train.commit();
+  if (valid)
+    valid->commit();
+}
+
 }  // namespace
 
 double unigram_entropy(const std::vector<std::uint64_t>& counts) {
@@ -122,9 +146,11 @@ Prepared prepare_tokens(const PrepareOptions& options) {
         options.progress(done, all);
     }
   }
+  // What can still fail is over before the first name changes: the two always are of one text.
+  train.seal();
   if (valid)
-    valid->commit();
-  train.commit();
+    valid->seal();
+  put_in_place(options.out, train, valid);
   prepared.valid_unigram_entropy = unigram_entropy(counts);
   return prepared;
 }

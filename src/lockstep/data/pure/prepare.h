@@ -28,8 +28,11 @@ struct Prepared {
   double valid_unigram_entropy = 0;
 };
 
-/// Turns text into train.tokens and valid.tokens. Both appear only when both are whole.
-/// Errors  Storage: an input is missing or empty, the disk is full. Config: tokenizer. Usage: fraction.
+/// Turns text into train.tokens and valid.tokens. Both appear only when both are whole, and a
+/// valid.tokens of an earlier text is gone before: a failure or kill at any point leaves the old
+/// pair, the new pair, or a training file alone.
+/// Errors  Storage: an input is missing or empty, the disk is full. Config: tokenizer.
+///         Usage: fraction.
 Prepared prepare_tokens(const PrepareOptions& options);
 
 /// -sum p ln p of a histogram, in nats; 0 for an empty one.

@@ -22,8 +22,24 @@ std::string describe(const Dealing& dealing) {
 }
 
 void check(const SamplerOptions& options, const Dealing& dealing) {
-  LOCKSTEP_ASSERT(dealing.micro >= 1 && dealing.accumulation >= 1 && dealing.num_ranks >= 1);
-  LOCKSTEP_ASSERT(dealing.rank >= 0 && dealing.rank < dealing.num_ranks);
+  if (dealing.micro < 1 || dealing.accumulation < 1 || dealing.num_ranks < 1 || dealing.rank < 0 ||
+      dealing.rank >= dealing.num_ranks) {
+    throw Error({.fault = Fault::Config,
+                 .where = {.subject = "sampler"},
+                 .problem = "samples cannot be dealt like this",
+                 .expected = "micro, accumulation and num_ranks of at least 1, and a rank below "
+                             "num_ranks",
+                 .found = cat("micro ",
+                              dealing.micro,
+                              ", accumulation ",
+                              dealing.accumulation,
+                              ", rank ",
+                              dealing.rank,
+                              " of ",
+                              dealing.num_ranks),
+                 .next = "Correct the Dealing; with many ranks check a micro batch that was divided "
+                         "by their number"});
+  }
   if (options.num_samples < 1) {
     throw Error({.fault = Fault::Config,
                  .where = {.rank = static_cast<int>(dealing.rank), .subject = "sampler"},
@@ -79,7 +95,13 @@ void DistributedSampler::restore(const SamplerState& state) {
                  .found = cat("seed ", state.seed),
                  .next = "Resume with the seed of the run that saved it"});
   }
-  LOCKSTEP_ASSERT(state.epoch >= 0 && state.consumed >= 0);
+  if (state.epoch < 0 || state.consumed < 0) {
+    throw Error({.fault = Fault::Usage,
+                 .where = {.subject = "sampler"},
+                 .problem = "a position in the data is not negative",
+                 .found = cat("epoch ", state.epoch, " sample ", state.consumed),
+                 .next = "Restore a state that state() gave"});
+  }
   state_ = state;
   permutation_.reset();
   begun_.reset();
@@ -89,7 +111,13 @@ void DistributedSampler::restore(const SamplerState& state) {
 
 void DistributedSampler::set_epoch(std::int64_t epoch) {
   check_owned();
-  LOCKSTEP_ASSERT(epoch >= 0);
+  if (epoch < 0) {
+    throw Error({.fault = Fault::Usage,
+                 .where = {.subject = "sampler"},
+                 .problem = "epochs count from 0",
+                 .found = cat(epoch),
+                 .next = "Set the number of a past or coming epoch"});
+  }
   state_ = {options_.seed, epoch, 0};
   permutation_.reset();
 }

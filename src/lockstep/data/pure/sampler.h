@@ -71,8 +71,8 @@ struct Step {
 ///          would take.
 /// Resume   restore(state) continues the very order, also with other Dealing: what is left is dealt
 ///          anew. The end of epoch e is the start of e + 1.
-/// Errors   Config from the constructor: no samples, or with Tail::Drop fewer than a step.
-///          Mismatch from restore: other seed.
+/// Errors   Config from the constructor: no samples, with Tail::Drop fewer than a step, or a Dealing
+///          that deals nothing. Mismatch from restore: other seed. Usage: a negative position.
 /// Copies   There are none: an epoch set on a stale copy would be lost. After a move the source
 ///          throws Usage.
 /// Warns    in the log when the same shuffled order begins twice in a row.

@@ -169,10 +169,18 @@ void TokenWriter::append(std::span<const std::byte> tokens) {
   header_.num_tokens += tokens.size() / header_.token_bytes;
 }
 
-void TokenWriter::commit() {
+void TokenWriter::seal() {
+  if (sealed_)
+    return;
   header_.checksum = checksum_.value();
   const RawHeader raw = to_raw(header_);
   file_.overwrite(0, std::as_bytes(std::span(&raw, 1)));
+  file_.sync();
+  sealed_ = true;
+}
+
+void TokenWriter::commit() {
+  seal();
   file_.commit();
 }
 

@@ -57,12 +57,15 @@ class TokenWriter {
   TokenWriter(const std::filesystem::path& path, TokenHeader header, std::uint64_t expected_tokens);
   /// Tokens as they lie in the file: header.token_bytes each.
   void append(std::span<const std::byte> tokens);
+  /// All that can fail for want of room: count and checksum are written, the bytes are durable.
+  void seal();
   void commit();
 
  private:
   AtomicFile file_;
   TokenHeader header_;
   Checksum checksum_;
+  bool sealed_ = false;
 };
 
 /// Token files laid end to end, cut into sequences of T tokens for predicting the next one.

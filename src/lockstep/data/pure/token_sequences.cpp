@@ -20,7 +20,13 @@ Error config_error(std::string subject, std::string problem, std::string next) {
 
 TokenSequences::TokenSequences(std::span<const std::string> files, std::int64_t sequence)
     : sequence_(sequence) {
-  LOCKSTEP_ASSERT(sequence >= 1);
+  if (sequence < 1) {
+    throw Error({.fault = Fault::Config,
+                 .where = {.subject = "token files"},
+                 .problem = "a sequence has at least 1 token",
+                 .found = cat(sequence),
+                 .next = "Give the number of tokens of a sample"});
+  }
   if (files.empty())
     throw config_error(
         "data", "no token file is named", "Set data.train, or data.valid to evaluate");

@@ -31,8 +31,8 @@ struct LrSchedule {
   std::optional<std::int64_t> decay;  ///< in steps
   double min_lr = 0;
 
-  /// The rate of `step`. Errors: Config for an unknown name (the nearest is told), a warm-up or
-  /// decay that does not fit.
+  /// The rate of `step`. Errors: Config for an unknown name (the nearest is told). Values that
+  /// cannot work are told by check(), which runs once, not by every step.
   double at(std::int64_t step) const;
 
   /// at(step) / base, which multiplies the rate of every group; where base is 0, what it is for any other base, so that a

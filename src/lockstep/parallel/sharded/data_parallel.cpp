@@ -18,7 +18,7 @@ void check(const DataParallelOptions& options, const Group& group) {
   if (options.bucket_bytes < 1) {
     findings.push_back({"comm.bucket_bytes",
                         cat("a bucket holds at least 1 byte, found ", options.bucket_bytes),
-                        "Give a size in bytes, such as 25000000"});
+                        "Give a size in bytes, such as 26214400"});
   }
   if (options.zero < 0 || options.zero > 1) {
     findings.push_back({"parallel.zero",
@@ -86,9 +86,11 @@ UpdateSlice DataParallel::slice_of(std::string_view parameter) const {
                .next = "Load a checkpoint of this model"});
 }
 void DataParallel::sync_buffers() {
+  engine_->table().check_unchanged();
   sharded::sync_buffers(engine_->table(), engine_->group(), engine_->options().buffers);
 }
 void DataParallel::check_in_sync() const {
+  engine_->table().check_unchanged();
   sharded::check_equal_values(engine_->table(), engine_->group());
 }
 ReductionReport DataParallel::report() const { return engine_->report(); }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/base/torch_fwd.h"
+#include "lockstep/base/bucket_bytes.h"
 #include "lockstep/comm/group.h"
 #include "lockstep/parallel/sharded/shard_update.h"
 
@@ -47,7 +48,7 @@ struct DataParallelOptions {
   // Changes speed only.
   /// Cap of one reduction. Small: more overlap, a latency for each. Large: fewer calls, the last
   /// one is not hidden.
-  std::int64_t bucket_bytes = 25'000'000;
+  std::int64_t bucket_bytes = kDefaultBucketBytes;
   GraphKind graph = GraphKind::Dynamic;
 };
 
@@ -116,9 +117,14 @@ class [[nodiscard]] NoSync {
 /// Cost      2 (n-1)/n * bytes of gradients sent per rank and step, two elements a parameter more
 ///           for marks; extra memory: the largest gradient of one parameter.
 /// Errors    Mismatch: ranks disagree on the model, on frozen parameters or on counts. Config: a
-///           parameter that cannot be reduced (sparse gradient, overlapping memory). Usage: the set
-///           of parameters changed after wrapping. After an error inside a backward no gradient is
-///           valid.
+///           parameter that cannot be reduced (sparse gradient, overlapping memory). Usage: a
+///           registered parameter or buffer changed after wrapping, or gradients were not reduced
+///           before an update. A backward that ends by an error leaves no gradient and no count of
+///           its step.
+/// Limit     A tensor put in the place of a parameter is found by the next backward that reaches
+///           one of the others. Where none is left (a single parameter), nothing runs in that
+///           backward: update() and what is collective here find it, but a libtorch optimizer
+///           used without optim::adapt does not ask.
 /// Threads   One thread a rank calls; hooks run where autograd runs them. The module must outlive
 ///           this object.
 class DataParallel {
@@ -150,10 +156,13 @@ class DataParallel {
   double pending_scale() const;
   /// From now on the scale of counted backwards is left to the caller (our optimizers call this).
   void keep_scale();
-  /// Applies the pending scale to the gradients.
+  /// Applies the pending scale to the gradients, for an update that is not made by update().
+  /// Throws Usage as update() does.
   void finish();
 
   /// Hands every parameter that has a gradient to `update`, with the scale, and ends the step.
+  /// Throws Usage where a no_sync backward was the last one, no backward reached a parameter since
+  /// the last update, or the model was changed after wrapping.
   void update(ShardUpdate& update);
   /// Gradients become undefined.
   void zero_grad();

@@ -88,6 +88,9 @@ void Engine::backward_abandoned() {
   in_backward_ = false;
   if (synchronised_)
     reducer_.abandon();
+  // Part of a backward is in the gradients: nothing that this step added up is of use.
+  zero_grad();
+  std::ranges::fill(uses_, 0);
 }
 
 GlobalMarks Engine::reduce(Part part, std::span<const int> times) {
@@ -247,6 +250,7 @@ void Engine::synchronize(Part part) {
 }
 
 StepPlan Engine::agree(Data data) {
+  table_.check_unchanged();
   std::vector<std::int64_t> flags(as_size(group_.size()), 0);
   flags[as_size(group_.rank().value)] = data == Data::Here ? 1 : 0;
   if (group_.size() > 1) {
@@ -288,19 +292,37 @@ StepPlan Engine::agree(Data data) {
 }
 
 void Engine::finish() {
+  check_ready_to_update();
   reducer_.buffers().scale(pending_scale_);
   applied_scale_ *= pending_scale_;
   pending_scale_ = 1;
 }
 
-void Engine::update(ShardUpdate& update) {
-  if (local_counted_) {
+void Engine::check_ready_to_update() const {
+  table_.check_unchanged();
+  if (local_plain_ || local_counted_) {
     throw Error({.fault = Fault::Usage,
                  .where = {.subject = "update"},
-                 .problem = "the step's last backward ran without synchronisation, so its counts "
-                            "were not added up",
+                 .problem = "the step's last backward ran without synchronisation, so the gradients "
+                            "are this rank's own",
                  .next = "End no_sync before the last backward of a step, or call synchronize()"});
   }
+  if (usage_.steps() > updated_steps_ || has_gradients() || reducer_.has_sums())
+    return;
+  throw Error({.fault = Fault::Usage,
+               .where = {.subject = "update"},
+               .problem = "no backward reached a parameter of the model since the last update",
+               .next = "Check that the loss uses the wrapped model, and that no tensor was put in "
+                       "the place of its parameters after wrapping"});
+}
+
+bool Engine::has_gradients() const {
+  return std::ranges::any_of(table_.parameters(),
+                             [](const auto& item) { return item.second.grad().defined(); });
+}
+
+void Engine::update(ShardUpdate& update) {
+  check_ready_to_update();
   std::vector<UpdateSlice> slices;
   for (int parameter = 0; parameter < table_.size(); ++parameter) {
     const at::Tensor& tensor = table_.tensor(parameter);
@@ -321,6 +343,7 @@ void Engine::update(ShardUpdate& update) {
                  }});
   if (sharded())
     gather_values();
+  updated_steps_ = usage_.steps();
   forget_step();
 }
 
@@ -413,6 +436,7 @@ void Engine::check_no_parameter_slipped_away() const {
 }
 
 ReductionReport Engine::report() const {
+  table_.check_unchanged();
   std::string mine;
   for (int parameter = 0; parameter < table_.size(); ++parameter) {
     const std::int64_t since = usage_.unused_since(as_size(parameter));

@@ -65,6 +65,8 @@ class Engine : private BackwardListener {
   bool gradients_are_clear(int except) const;
   void check_static();
   void check_no_parameter_slipped_away() const;
+  void check_ready_to_update() const;
+  bool has_gradients() const;
   void forget_step();
 
   DataParallelOptions options_;
@@ -81,6 +83,7 @@ class Engine : private BackwardListener {
   bool synchronised_ = false;  // the running backward
   bool counts_ = false;        // the running backward has a count
   std::int64_t backwards_ = 0;
+  std::int64_t updated_steps_ = 0;  // reductions before the last update
   std::vector<int> times_;  // gradients of the running backward, by parameter
   std::vector<int> uses_;   // gradients since the last reduction
   std::optional<std::vector<int>> static_times_;

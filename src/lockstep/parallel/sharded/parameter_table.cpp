@@ -20,6 +20,8 @@ void walk(const torch::nn::Module& module, std::vector<const void*>& found) {
   for (const at::Tensor& parameter : module.parameters(/*recurse=*/false)) {
     found.push_back(identity(parameter));
   }
+  for (const at::Tensor& buffer : module.buffers(/*recurse=*/false))
+    found.push_back(identity(buffer));
   for (const auto& child : module.children())
     walk(*child, found);
 }
@@ -61,6 +63,45 @@ std::uint64_t hash_bytes(const void* data, std::size_t size) {
 Entry value_hash(const std::string& name, const at::Tensor& tensor) {
   const at::Tensor values = tensor.detach().cpu().contiguous();
   return {name, cat("hash ", hash_bytes(values.const_data_ptr(), values.nbytes()))};
+}
+
+struct OfKind {
+  std::string_view kind;
+  std::string_view effect;  // of a tensor that nobody knows of
+};
+
+// Throws for the first tensor in which the registry differs from the one at wrapping.
+void refuse_change(const NamedTensors& then,
+                   const torch::OrderedDict<std::string, at::Tensor>& now,
+                   const OfKind& kind) {
+  const auto fail = [&](const std::string& name, std::string_view what) {
+    throw Error({.fault = Fault::Usage,
+                 .where = {.subject = name},
+                 .problem = cat("this ",
+                                kind.kind,
+                                " was ",
+                                what,
+                                " after the model was wrapped, so ",
+                                kind.effect),
+                 .next = cat("Change the model first and wrap it then, or copy the values into the "
+                             "old ",
+                             kind.kind)});
+  };
+  std::unordered_set<const void*> known;
+  std::unordered_set<std::string> names_then, names_now;
+  for (const auto& [name, tensor] : then) {
+    known.insert(identity(tensor));
+    names_then.insert(name);
+  }
+  for (const auto& item : now) {
+    names_now.insert(item.key());
+    if (item.value().defined() && !known.contains(identity(item.value())))
+      fail(item.key(), names_then.contains(item.key()) ? "replaced" : "added");
+  }
+  for (const auto& [name, tensor] : then) {
+    if (!names_now.contains(name))
+      fail(name, "removed");
+  }
 }
 
 }  // namespace
@@ -110,32 +151,12 @@ void ParameterTable::check_unchanged() const {
   walk(module_, now);
   if (now == walk_)
     return;
-  const auto fail = [](const std::string& name, const std::string& what) {
-    throw Error(
-        {.fault = Fault::Usage,
-         .where = {.subject = name},
-         .problem = cat("this parameter was ",
-                        what,
-                        " after the model was wrapped, so its gradient "
-                        "would not be reduced"),
-         .next =
-             "Change the model first and wrap it then, or copy the values into the old parameter"});
-  };
-  std::unordered_set<std::string> names;
-  for (const auto& item : module_.named_parameters()) {
-    names.insert(item.key());
-    if (!item.value().defined() || knows(item.value()))
-      continue;
-    for (const auto& [name, tensor] : parameters_) {
-      if (name == item.key())
-        fail(name, "replaced");
-    }
-    fail(item.key(), "added");
-  }
-  for (const auto& [name, tensor] : parameters_) {
-    if (!names.contains(name))
-      fail(name, "removed");
-  }
+  refuse_change(parameters_,
+                module_.named_parameters(),
+                {.kind = "parameter", .effect = "its gradient would not be reduced"});
+  refuse_change(buffers_,
+                module_.named_buffers(),
+                {.kind = "buffer", .effect = "ranks would not bring it together"});
 }
 
 std::vector<Entry> ParameterTable::structure() const {

@@ -29,8 +29,9 @@ class ParameterTable {
   int size() const { return static_cast<int>(parameters_.size()); }
   bool knows(const at::Tensor& tensor) const;
 
-  /// Throws Usage naming the first parameter that was replaced, added or removed since wrapping.
-  /// Cost: a walk over the modules.
+  /// Throws Usage naming the first parameter or buffer whose registration was replaced, added or
+  /// removed since wrapping. Cost: a walk over the modules. A tensor assigned to a module's member
+  /// alone (`layer->weight = ...`) is not seen: the registry still holds the old one.
   void check_unchanged() const;
 
   /// Name, type, shape and whether it is trained, of every parameter and buffer.

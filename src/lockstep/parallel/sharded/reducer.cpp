@@ -328,17 +328,12 @@ void Reducer::refuse_partly_frozen(const GlobalMarks& marks) const {
 }
 
 void Reducer::abandon() {
-  // What travels still writes into the buffers. It ends everywhere or tells here why it cannot: the error of backward itself is
-  // on its way already.
+  // What travels still writes into the buffers. It ends everywhere or tells here why it cannot:
+  // the error of backward itself is on its way already.
   try {
     wait();
   } catch (const std::exception&) {
     pending_.clear();
-  }
-  for (int parameter = 0; parameter < table_.size(); ++parameter) {
-    const at::Tensor& tensor = table_.tensor(parameter);
-    if (buffers_->holds(parameter) && !tensor.grad().defined() && used_[as_size(parameter)])
-      buffers_->put_back(parameter);
   }
 }
 

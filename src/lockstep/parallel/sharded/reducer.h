@@ -39,8 +39,8 @@ class Reducer {
   /// `only_control`. Errors: Mismatch naming a parameter that some ranks train and others do not.
   enum class Carry { AllMarks, ControlOnly };
   GlobalMarks finish(LocalMarks marks, std::span<const int> times, Carry carry);
-  /// A backward ended by an error: waits for the buckets that left, and puts their gradients back in their places; what they hold
-  /// is of no use. Throws nothing: it runs while that error is on its way.
+  /// A backward ended by an error: waits for the buckets that left, whose gradients stay undefined.
+  /// Throws nothing: it runs while that error is on its way.
   void abandon();
 
   /// Whether the sum of the parameter's gradients over the ranks is there.

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "lockstep/base/bucket_bytes.h"
+
 namespace lockstep::sharded {
 
 /// Every parameter starts at a multiple of this in its flat buffer: off alignment, matrix products
@@ -68,8 +70,8 @@ struct GradientPlan {
 };
 
 struct PlanLimits {
-  std::int64_t bucket_bytes =
-      25'000'000;  ///< cap of one bucket; a parameter above it has a bucket of its own
+  /// Cap of one bucket; a parameter above it has a bucket of its own.
+  std::int64_t bucket_bytes = kDefaultBucketBytes;
   std::int64_t marks_elements = 0;
   int shards = 1;  ///< ranks among which each bucket is cut; above 1 marks travel alone
 };
