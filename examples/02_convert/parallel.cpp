@@ -3,14 +3,13 @@
 
 #include <torch/torch.h>
 
-#include "lockstep/comm/world.h"
+#include "lockstep/comm/rank_main.h"
 #include "lockstep/parallel/sharded/data_parallel.h"
 
 #include "text.h"
 
-int main(int argc, char** argv) {
-  lockstep::World world = lockstep::World::from_environment();
-  Text text(argc > 1 ? argv[1] : "data/demo/train.tokens");
+void train(lockstep::World& world, const std::string& file) {
+  Text text(file);
   torch::manual_seed(1);
   torch::nn::Sequential model(torch::nn::Embedding(256, 32), torch::nn::Linear(32, 256));
   lockstep::DataParallel parallel(*model, world.all());
@@ -27,5 +26,9 @@ int main(int argc, char** argv) {
       std::printf("step %d loss %.4f\n", step, loss.item<double>());
   }
   std::printf("weights %.6f\n", model->parameters()[0].square().sum().item<double>());
-  world.finish();
+}
+
+int main(int argc, char** argv) {
+  const std::string file = argc > 1 ? argv[1] : "data/demo/train.tokens";
+  return lockstep::rank_main([&](lockstep::World& world) { train(world, file); });
 }

@@ -5,8 +5,8 @@
 
 #include "text.h"
 
-int main(int argc, char** argv) {
-  Text text(argc > 1 ? argv[1] : "data/demo/train.tokens");
+void train(const std::string& file) {
+  Text text(file);
   torch::manual_seed(1);
   torch::nn::Sequential model(torch::nn::Embedding(256, 32), torch::nn::Linear(32, 256));
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(1.0).momentum(0.9));
@@ -22,4 +22,9 @@ int main(int argc, char** argv) {
       std::printf("step %d loss %.4f\n", step, loss.item<double>());
   }
   std::printf("weights %.6f\n", model->parameters()[0].square().sum().item<double>());
+}
+
+int main(int argc, char** argv) {
+  const std::string file = argc > 1 ? argv[1] : "data/demo/train.tokens";
+  train(file);
 }

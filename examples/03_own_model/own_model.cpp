@@ -1,12 +1,13 @@
 // A model of your own under all that the library has: sampler and loader, counted losses, accumulation, clipping and a
 // learning-rate schedule, a checkpoint that any number of ranks can read. lockstep run -n 2 -- build/examples/own_model
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
 #include <torch/torch.h>
 
 #include "lockstep/checkpoint/checkpoint.h"
-#include "lockstep/comm/world.h"
+#include "lockstep/comm/rank_main.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/data/pure/token_file.h"
 #include "lockstep/optim/optimizer.h"
@@ -43,12 +44,17 @@ constexpr int kAccumulation = 2;
 
 double train(lockstep::World& world, const std::string& file, Net& net) {
   auto text = std::make_shared<lockstep::TokenSequences>(std::vector<std::string>{file}, 32);
+  const int micro = std::max(1, 16 / world.size());
+  const auto all_ranks = [&](std::string_view mine) {
+    return world.all().gather_text(mine, "sampling");
+  };
   lockstep::DataLoader loader(lockstep::token_dataset(text),
                               lockstep::DistributedSampler({.num_samples = text->size(), .seed = 7},
                                                            {.rank = world.rank().value,
                                                             .num_ranks = world.size(),
-                                                            .micro = 16 / world.size(),
-                                                            .accumulation = kAccumulation}));
+                                                            .micro = micro,
+                                                            .accumulation = kAccumulation}),
+                              {.gather = all_ranks});
   lockstep::DataParallel parallel(net, world.all());
   auto optimizer =
       lockstep::optim::make_optimizer(parallel, {.name = "adamw", .lr = 3e-3, .clip = 1});
@@ -81,11 +87,7 @@ double train(lockstep::World& world, const std::string& file, Net& net) {
   return mean;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  lockstep::World world = lockstep::World::from_environment();
-  const std::string file = argc > 1 ? argv[1] : "data/demo/train.tokens";
+void train_and_save(lockstep::World& world, const std::string& file) {
   Net net;  // whatever the ranks start with, wrapping makes them equal to rank 0
   train(world, file, net);
 
@@ -96,8 +98,13 @@ int main(int argc, char** argv) {
   }
   lockstep::checkpoint::save(
       lockstep::checkpoint::RunFolder("runs/own_model"), snapshot, world.all());
-  if (world.rank().value == 0) {
+  if (world.rank().value == 0)
     std::puts("saved runs/own_model");
-  }
-  world.finish();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string file = argc > 1 ? argv[1] : "data/demo/train.tokens";
+  return lockstep::rank_main([&](lockstep::World& world) { train_and_save(world, file); });
 }

@@ -57,12 +57,30 @@ TEST(Examples, MinimalProgramHasUnderFortyLines) {
       41U);
 }
 
+/// Every example is started with a file that is not there: an error of a rank, told by it.
+TEST(Examples, TellTheErrorOfARankInsteadOfAborting) {
+  for (const char* name : {"minimal_ddp", "own_model"}) {
+    const Finished finished = run({.words = {program("lockstep").string(),
+                                             "run",
+                                             "-n",
+                                             "2",
+                                             "--",
+                                             program(cat("examples/", name)).string(),
+                                             "no-such.tokens"}});
+    EXPECT_EQ(finished.status, 7) << name << finished.err;  // Storage
+    EXPECT_TRUE(contains(finished.err, "no-such.tokens: there is no such file")) << finished.err;
+    EXPECT_FALSE(contains(finished.err, "SIGABRT")) << finished.err;
+  }
+}
+
 TEST(Examples, ConvertingChangesAtMostSixLines) {
   const auto single = code_lines("examples/02_convert/single.cpp");
   const auto parallel = code_lines("examples/02_convert/parallel.cpp");
   const std::size_t same = common(single, parallel);
   EXPECT_LE(parallel.size() - same, 6U);
   EXPECT_LE(single.size() - same, 6U);
+  EXPECT_TRUE(contains(read_file(cat(LOCKSTEP_SOURCE_DIR, "/examples/02_convert/parallel.cpp")),
+                       "rank_main"));
 }
 
 TEST(Examples, ConvertedProgramTrainsWhatTheSingleOneDoes) {

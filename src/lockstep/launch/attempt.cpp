@@ -120,10 +120,10 @@ void Attempt::start_worker(Worker& worker) {
                                        job_.inherited),
        .in = rank == 0 ? 0 : -1,
        .out = out.open() ? out.get() : 1,
-       .err = err.open() ? err.get() : 2});
+       .err = err.open() ? err.get() : 2,
+       .guard = job_.guard->pipe()});
   worker.running = true;
   worker.end.pid = worker.pid;
-  job_.guard->watch(worker.pid);
 }
 
 bool Attempt::any_running() const {

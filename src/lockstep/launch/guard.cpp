@@ -73,10 +73,6 @@ Guard::~Guard() {
   waitpid(pid_, nullptr, 0);  // kill_all is bounded
 }
 
-void Guard::watch(pid_t group) {
-  [[maybe_unused]] const ssize_t told = write(pipe_.get(), &group, sizeof group);
-}
-
 void Guard::dismiss() {
   if (pid_ < 0)
     return;

@@ -20,7 +20,9 @@ class Guard {
   ~Guard();
 
   pid_t pid() const { return pid_; }
-  void watch(pid_t group);
+  /// Where a process group's number is written that must not outlive the launcher. Not inherited by
+  /// programs.
+  int pipe() const { return pipe_.get(); }
   void dismiss();
 
  private:

@@ -36,6 +36,10 @@ std::vector<char*> pointers_of(std::vector<std::string>& words) {
 
 void become(const Start& start, char* const* argv, char* const* envp, int failure_pipe) {
   setsid();
+  if (start.guard >= 0) {
+    const pid_t group = getpid();
+    [[maybe_unused]] const ssize_t told = write(start.guard, &group, sizeof group);
+  }
   sigset_t none;
   sigemptyset(&none);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGCHLD, SIGPIPE})

@@ -14,9 +14,11 @@ struct Start {
   int out = -1;
   int err = -1;
   int inherited = -1;  ///< one more descriptor that stays open under its number
+  int guard = -1;      ///< Guard::pipe(): told of the new group before the program runs
 };
 
-/// Starts a program in a session and process group of its own, with no signal blocked. Returns when it runs.
+/// Starts a program in a session and process group of its own, with no signal blocked. Returns when it runs. The child itself
+/// tells the guard, so that a launcher that is killed at this moment leaves nobody behind.
 /// Throws Environment when it cannot be started.
 pid_t start_process(const Start& start);
 

@@ -30,9 +30,9 @@ void StoreProcess::start(Guard& guard) {
                         .environment = environment_,
                         .out = writing.get(),
                         .err = writing.get(),
-                        .inherited = listening_.get()});
+                        .inherited = listening_.get(),
+                        .guard = guard.pipe()});
   started_ = true;
-  guard.watch(pid_);
   listening_.reset();  // the store has it: when the store goes, ranks must not wait in its queue
 }
 
