@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/parallel/sharded/data_parallel.h"
 
+#include <cmath>
+#include <sstream>
+
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
@@ -8,6 +11,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
+#include <torch/serialize/archive.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -351,6 +355,47 @@ TEST(DataParallel, BringsBuffersTogetherByTheStatedPolicy_DDP_05) {
       if (policy != BufferPolicy::None) {
         EXPECT_EQ(model.norm->num_batches_tracked.item<std::int64_t>(), 7);
       }
+    });
+  }
+}
+
+TEST(DataParallel, EvaluatesAsTheSavedFileDoesOnceBuffersAreTogether_DDP_05) {
+  for (const auto policy : {BufferPolicy::Rank0, BufferPolicy::Average}) {
+    run_ranks(2, [policy](World& world) {
+      NormNet model(3);
+      DataParallel ddp(model, world.all(), {.buffers = policy});
+      torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.1));
+      for (int step = 1; step <= 5; ++step) {
+        const at::Tensor input =
+            (at::arange(12, at::kFloat).view({4, 3}) + step).sin() * (1 + 3 * world.rank().value);
+        model.forward(input).pow(3).sum().backward();
+        optimizer.step();
+        optimizer.zero_grad();
+      }
+      const at::Tensor own = model.norm->running_var.clone();
+      ddp.sync_buffers();
+      const bool moved = !at::allclose(own, model.norm->running_var);
+      EXPECT_EQ(moved, policy == BufferPolicy::Average || world.rank().value == 1);
+
+      const at::Tensor held_out = (at::arange(21, at::kFloat).view({7, 3}) * 0.7).cos();
+      const auto metric = [&](NormNet& net) {
+        const at::NoGradGuard no_grad;
+        net.eval();
+        return net.forward(held_out).square().mean().item<double>();
+      };
+      const double logged = metric(model);
+      std::stringstream file;
+      torch::serialize::OutputArchive out;
+      model.save(out);
+      out.save_to(file);
+      NormNet loaded(3);
+      EXPECT_GT(std::abs(metric(loaded) - logged), 1e-6) << "before it is loaded";
+      torch::serialize::InputArchive in;
+      in.load_from(file);
+      loaded.load(in);
+      EXPECT_NEAR(metric(loaded), logged, 1e-6);
+      for (const std::string& other : world.all().gather_text(cat(logged), "metric"))
+        EXPECT_NEAR(*parse_double(other), logged, 1e-6) << "on another rank";
     });
   }
 }

@@ -41,7 +41,7 @@ void expect_names(const std::string& text, const std::vector<std::string>& parts
 /// An update that leaves everything as it is.
 struct Nothing final : ShardUpdate {
   UpdateUnit needs() const override { return UpdateUnit::Parameter; }
-  void update(std::span<const UpdateSlice>, double) override {}
+  void update(std::span<const UpdateSlice>, const UpdateStep&) override {}
 };
 
 /// A module with a buffer and no parameter.
@@ -331,6 +331,7 @@ TEST(DataParallelFaults, LeaveNothingOfABackwardThatThrewAfterBucketsHadLeft) {
 }
 
 TEST(DataParallelCost, OfMarksIsTwoElementsAParameterAndNoCollective_DDP_14) {
+  testing::internal::CaptureStderr();
   run_ranks(2, [](World& world) {
     std::int64_t bytes[2], calls[2];
     for (const GraphKind graph : {GraphKind::Dynamic, GraphKind::Static}) {
@@ -352,6 +353,7 @@ TEST(DataParallelCost, OfMarksIsTwoElementsAParameterAndNoCollective_DDP_14) {
     EXPECT_GT(bytes[0], bytes[1]);
     EXPECT_LE(bytes[0] - bytes[1], 2 * 6 * 4);
   });
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "a warning";
 }
 
 /// Calls and bytes sent on this rank while `body` runs.
