@@ -71,13 +71,23 @@ class Group {
                      const at::Tensor& shard,
                      std::string_view subject) const;
 
+  /// Any shape; rank `root`'s values everywhere. Every rank names the same root (Mismatch otherwise). Cost: on Gloo a
+  /// binomial tree, so that a rank sends at most log2(n) times its bytes, on NCCL a ring. Errors: Usage for a root that is not in the group.
   Pending broadcast(const at::Tensor& tensor, GroupRank root, std::string_view subject) const;
 
-  /// Slice j of `in` goes to rank j; slice j of `out` comes from rank j. Equal slices. Cost: (n-1)/n * bytes(in) per rank.
+  /// in, out [n*k] by elements: slice j [k] of `in` goes to rank j; slice j of `out` comes from rank j. Equal slices, and two
+  /// tensors that share no memory. Cost: (n-1)/n * bytes(in) per rank. Errors: Usage where n does not divide the elements.
   Pending all_to_all(const at::Tensor& out, const at::Tensor& in, std::string_view subject) const;
 
+  /// One tensor to one rank. The k-th send to a rank pairs with that rank's k-th recv from this one: same shape, type and
+  /// subject, or the receiver's wait() throws Mismatch. Sends and receives of a pair keep their order and are not in the way of
+  /// each other, whichever was called first. Cost: bytes sent once, by the sender. Errors: Usage for this rank itself or one
+  /// that is not in the group; Peer where the other side does not come within the timeout.
   Pending send(const at::Tensor& tensor, GroupRank to, std::string_view subject) const;
   Pending recv(const at::Tensor& tensor, GroupRank from, std::string_view subject) const;
+
+  /// Done on a rank when every rank has called it, and so has finished all it called before. Cost: no payload.
+  /// Errors: Peer names who did not come within the timeout.
   Pending barrier(std::string_view subject) const;
 
   /// A zeroed CPU tensor of one dim where peers reach it: operations on it, or on parts of it, do not copy it first. Ordinary
