@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `lockstep train` refuses, where it writes, and what a full disk does to it.
 #include <chrono>
+#include <csignal>
 #include <sys/mount.h>
 #include <utility>
 
@@ -89,6 +90,27 @@ TEST_F(Train, ACheckpointOfAnotherModelLeavesNothingEither) {
       train(2, "b", {"--resume", (folder_ / "a").string(), "--set", "model.width=24"});
   EXPECT_EQ(run.status, 3) << run.err;
   EXPECT_FALSE(fs::exists(folder_ / "b"));
+}
+
+TEST_F(Train, ARunDirectoryBelongsToTheRunThatIsAlive) {
+  const std::vector<std::string> endless = {"--steps", "100000000", "--set", "checkpoint.every=1"};
+  std::vector<Running> two;
+  two.emplace_back(command(2, "a", endless));
+  two.emplace_back(command(1, "a", endless));
+  const auto saved = [&](Running& run) {
+    return run.wait_for("step 1: saved", std::chrono::seconds(20));
+  };
+  const bool first_has_it = saved(two[0]);
+  ASSERT_NE(first_has_it, saved(two[1])) << two[0].printed() << two[1].printed();
+  EXPECT_THAT(two[first_has_it ? 1 : 0].printed(), HasSubstr("the run directory is in use by pid "));
+
+  const Finished resumed = train(1, "a", {"--resume"});
+  EXPECT_EQ(resumed.status, 3) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("the run directory is in use by pid "));
+  Running& alive = two[first_has_it ? 0 : 1];
+  alive.signal(SIGTERM);
+  EXPECT_EQ(alive.wait(std::chrono::seconds(30)).status, 143);
+  EXPECT_EQ(train(1, "a", {"--resume", "--steps", "1"}).status, 0);
 }
 
 TEST_F(Train, ResumingIntoAFileThatIsNoMetricsIsRefused) {

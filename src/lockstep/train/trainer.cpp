@@ -120,7 +120,8 @@ class Trainer {
   std::unique_ptr<DataLoader> loader_;
   strategy::Assembly assembly_;
   std::unique_ptr<Stepper> stepper_;
-  std::unique_ptr<Files> files_;  // rank 0 only
+  std::unique_ptr<RunLock> lock_;  // rank 0 only
+  std::unique_ptr<Files> files_;   // rank 0 only
   ProgressDisplay display_;
   TimeLeft time_left_;
   RunState state_;
@@ -238,7 +239,7 @@ void Trainer::open() {
   if (options_.places.resume_from)
     resume();
   if (is_first_) {
-    prepare_out(options_.places);
+    lock_ = prepare_out(options_.places);
     checkpoint::clean_left_overs(folder_);
   }
   world_.all().gather_text("", "run directory");  // no rank goes on before it is there

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/pure/run_folder.h"
 
+#include <cerrno>
 #include <fstream>
 #include <string_view>
+#include <system_error>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -62,6 +64,17 @@ void check_old_trace(const fs::path& trace) {
                .next = "Choose another file, or remove it"});
 }
 
+void check_not_used(const RunPlaces& places) {
+  const bool used =
+      fs::exists(places.out / "metrics.jsonl") || fs::exists(places.out / "checkpoints");
+  if (used && !places.resume_from) {
+    throw Error({.fault = Fault::Config,
+                 .where = {.subject = places.out.string()},
+                 .problem = "the run directory holds a run already",
+                 .next = "Go on with it by --resume, choose another by --out DIR, or remove it"});
+  }
+}
+
 }  // namespace
 
 RunPlaces places_of(const fs::path& config,
@@ -82,14 +95,8 @@ RunPlaces places_of(const fs::path& config,
 }
 
 void check_out(const RunPlaces& places) {
-  const bool used =
-      fs::exists(places.out / "metrics.jsonl") || fs::exists(places.out / "checkpoints");
-  if (used && !places.resume_from) {
-    throw Error({.fault = Fault::Config,
-                 .where = {.subject = places.out.string()},
-                 .problem = "the run directory holds a run already",
-                 .next = "Go on with it by --resume, choose another by --out DIR, or remove it"});
-  }
+  check_not_in_use(places.out);
+  check_not_used(places);
 }
 
 void check_files(const RunPlaces& places, const fs::path& metrics, const fs::path& trace) {
@@ -110,18 +117,23 @@ void check_files(const RunPlaces& places, const fs::path& metrics, const fs::pat
                .next = "Go on with that run by --resume, choose another file, or remove it"});
 }
 
-void prepare_out(const RunPlaces& places) {
+std::unique_ptr<RunLock> prepare_out(const RunPlaces& places) {
   check_out(places);
   std::error_code failed;
   fs::create_directories(places.out, failed);
-  if (failed || access(places.out.c_str(), W_OK) != 0) {
+  if (!failed && access(places.out.c_str(), W_OK) != 0)
+    failed = std::error_code(errno, std::generic_category());
+  if (failed) {
     throw Error({.fault = Fault::Storage,
                  .where = {.subject = places.out.string()},
                  .problem = "the run directory cannot be written",
-                 .cause = failed ? failed.message() : "no permission",
+                 .cause = failed.message(),
                  .next = "Choose another by --out DIR"});
   }
+  auto lock = std::make_unique<RunLock>(places.out);
+  check_not_used(places);  // a run may have come and gone since
   fs::remove(places.out / "failure.json", failed);
+  return lock;
 }
 
 }  // namespace lockstep::train

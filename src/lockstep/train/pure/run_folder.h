@@ -2,8 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
+
+#include "lockstep/train/pure/run_lock.h"
 
 namespace lockstep::train {
 
@@ -20,7 +23,8 @@ RunPlaces places_of(const std::filesystem::path& config,
                     const std::filesystem::path& out,
                     const std::optional<std::string>& resume);
 
-/// Throws Config where the directory holds a run already and `places` does not resume. Writes nothing.
+/// Throws Config where a run that is alive has the directory, and where it holds a run already and `places` does not resume.
+/// Writes nothing.
 void check_out(const RunPlaces& places);
 
 /// The same for files that are named on the command line (empty: not given): throws Config where `metrics` is there already and
@@ -30,7 +34,8 @@ void check_files(const RunPlaces& places,
                  const std::filesystem::path& metrics,
                  const std::filesystem::path& trace);
 
-/// Checks and makes the run directory; the report of an earlier failure goes. Throws Storage where it cannot be made or written.
-void prepare_out(const RunPlaces& places);
+/// Checks and makes the run directory and locks it; the report of an earlier failure goes. The run may write as long as it keeps
+/// the lock. Throws as check_out; Storage where it cannot be made or written.
+std::unique_ptr<RunLock> prepare_out(const RunPlaces& places);
 
 }  // namespace lockstep::train
