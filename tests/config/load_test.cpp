@@ -118,11 +118,34 @@ TEST(Config, ValuesOutOfRangeAndUnknownWordsAreNamed) {
               HasSubstr("'every:0' is not one of"));
   EXPECT_THAT(complaint("[parallel]\ntp = \"most\"\n"), HasSubstr("a whole number or \"rest\""));
   EXPECT_THAT(complaint("[optimizer]\nbetas = [0.9]\n"), HasSubstr("two betas"));
-  EXPECT_THAT(complaint("[optimizer]\nlr = nan\n"), HasSubstr("nan is less than 0"));
+  EXPECT_THAT(complaint("[optimizer]\nlr = nan\n"), HasSubstr("nan is not a finite number"));
   EXPECT_THAT(complaint("[[optimizer.group]]\nlr = 0.1\n"),
               HasSubstr("run.toml:1, optimizer.group: the group has no match"));
   EXPECT_THAT(complaint("[[optimizer.group]]\nmatch = \"a\"\nweight_decy = 0.1\n"),
               HasSubstr("did you mean 'weight_decay'?"));
+}
+
+TEST(Config, EveryNumberIsFinite) {
+  for (const char* text : {"[optimizer]\nlr = inf\n",
+                           "[optimizer]\nbetas = [0.9, nan]\n",
+                           "[optimizer]\nclip = inf\n",
+                           "[comm]\ntimeout_seconds = inf\n",
+                           "[[optimizer.group]]\nmatch = \"*\"\nlr = inf\n"})
+    EXPECT_THAT(complaint(text), HasSubstr("is not a finite number")) << text;
+  EXPECT_THAT(complaint("[precision]\nloss_scale = inf\n"), HasSubstr("'inf' is not one of"));
+  EXPECT_THAT(complaint("", {"lr_schedule.min_lr=-inf"}), HasSubstr("is not a finite number"));
+}
+
+TEST(Config, NumbersThatNoMachineHoldsAreRefused) {
+  const std::string huge = "99999999999999999999";
+  for (const char* key : {"batch.global", "train.seed", "model.layers", "parallel.tp"})
+    EXPECT_THAT(complaint("", {cat(key, "=", huge)}), HasSubstr("out of the range"));
+  for (const char* key : {"layers", "width", "heads", "kv_heads", "ffn_width", "vocab", "context"})
+    EXPECT_THAT(complaint(cat("[model]\n", key, " = 4611686018427387904\n")),
+                HasSubstr("is more than"));
+  for (const char* key : {"sequence", "micro", "accumulation", "global"})
+    EXPECT_THAT(complaint("", {cat("batch.", key, "=4294967296000000")}), HasSubstr("is more than"));
+  EXPECT_THAT(complaint("[comm]\ntimeout_seconds = 1e9\n"), HasSubstr("is more than 31536000"));
 }
 
 TEST(Config, BadSyntaxNamesFileAndLine) {

@@ -5,6 +5,16 @@ namespace lockstep::schema {
 
 namespace {
 
+// No model or job is larger, and products of these stay within 64 bits: numbers of parameters, of ranks, of a step's sequences.
+constexpr double kMostLayers = 10'000;
+constexpr double kMostWidth = 1 << 20;
+constexpr double kMostFfnWidth = 1 << 22;
+constexpr double kMostTokens = 1 << 24;
+constexpr double kMostSequences = 1 << 20;
+constexpr double kMostGlobal = 1e12;
+constexpr double kMostAxis = 4096;
+constexpr double kMostSeconds = 365 * 86'400;
+
 template <typename Section, typename Member>
 std::function<Field(Config&)> at(Section Config::* section, Member Section::* member) {
   return [section, member](Config& config) { return Field(&(config.*section.*member)); };
@@ -25,17 +35,20 @@ std::vector<Row<Config>> make_rows() {
       {"model", "file", at(&C::model, &ModelConfig::file), "a Hugging Face config.json"},
       {"model", "init_from", at(&C::model, &ModelConfig::init_from),
        "a Hugging Face folder or a checkpoint to start from"},
-      {"model", "layers", at(&C::model, &ModelConfig::layers), "number of blocks", {}, 1},
-      {"model", "width", at(&C::model, &ModelConfig::width), "width of the model", {}, 1},
-      {"model", "heads", at(&C::model, &ModelConfig::heads), "attention heads", {}, 1},
+      {"model", "layers", at(&C::model, &ModelConfig::layers), "number of blocks",
+       {}, 1, kMostLayers},
+      {"model", "width", at(&C::model, &ModelConfig::width), "width of the model",
+       {}, 1, kMostWidth},
+      {"model", "heads", at(&C::model, &ModelConfig::heads), "attention heads", {}, 1, kMostWidth},
       {"model", "kv_heads", at(&C::model, &ModelConfig::kv_heads),
-       "heads of keys and values", {}, 1},
+       "heads of keys and values", {}, 1, kMostWidth},
       {"model", "ffn_width", at(&C::model, &ModelConfig::ffn_width),
-       "width inside the feed-forward part", {}, 1},
+       "width inside the feed-forward part", {}, 1, kMostFfnWidth},
       {"model", "vocab", at(&C::model, &ModelConfig::vocab),
-       "size of the vocabulary, at least the data's; by default the preset's or file's", {}, 1},
+       "size of the vocabulary, at least the data's; by default the preset's or file's",
+       {}, 1, kMostTokens},
       {"model", "context", at(&C::model, &ModelConfig::context),
-       "longest sequence, in tokens", {}, 1},
+       "longest sequence, in tokens", {}, 1, kMostTokens},
       {"model", "dropout", at(&C::model, &ModelConfig::dropout),
        "share of values dropped in training", {}, 0, 0.999},
       {"model", "tied", at(&C::model, &ModelConfig::tied), "one table for embedding and head"},
@@ -50,24 +63,24 @@ std::vector<Row<Config>> make_rows() {
        "drop what does not fill a global batch, else repeat samples"},
 
       {"batch", "sequence", at(&C::batch, &BatchConfig::sequence),
-       "tokens of a sequence; by default the model's context", {}, 1},
+       "tokens of a sequence; by default the model's context", {}, 1, kMostTokens},
       {"batch", "micro", at(&C::batch, &BatchConfig::micro),
-       "sequences a rank handles at once", {}, 1},
+       "sequences a rank handles at once", {}, 1, kMostSequences},
       {"batch", "accumulation", at(&C::batch, &BatchConfig::accumulation),
-       "micro batches of a step", {}, 1},
+       "micro batches of a step", {}, 1, kMostSequences},
       {"batch", "global", at(&C::batch, &BatchConfig::global),
-       "sequences of a step over all ranks", {}, 1},
+       "sequences of a step over all ranks", {}, 1, kMostGlobal},
 
       {"parallel", "pp", at(&C::parallel, &ParallelConfig::pp),
-       "pipeline stages, or \"rest\"", {}, 1},
+       "pipeline stages, or \"rest\"", {}, 1, kMostAxis},
       {"parallel", "dp_replicate", at(&C::parallel, &ParallelConfig::dp_replicate),
-       "whole copies, or \"rest\"", {}, 1},
+       "whole copies, or \"rest\"", {}, 1, kMostAxis},
       {"parallel", "dp_shard", at(&C::parallel, &ParallelConfig::dp_shard),
-       "ranks that shard one copy, or \"rest\"", {}, 1},
+       "ranks that shard one copy, or \"rest\"", {}, 1, kMostAxis},
       {"parallel", "cp", at(&C::parallel, &ParallelConfig::cp),
-       "ranks that share a sequence, or \"rest\"", {}, 1},
+       "ranks that share a sequence, or \"rest\"", {}, 1, kMostAxis},
       {"parallel", "tp", at(&C::parallel, &ParallelConfig::tp),
-       "ranks that share each matrix, or \"rest\"", {}, 1},
+       "ranks that share each matrix, or \"rest\"", {}, 1, kMostAxis},
       {"parallel", "zero", at(&C::parallel, &ParallelConfig::zero),
        "sharded: 0 nothing, 1 optimizer state, 2 gradients too, 3 parameters too", {}, 0, 3},
       {"parallel", "tp_kind", at(&C::parallel, &ParallelConfig::tp_kind),
@@ -100,7 +113,7 @@ std::vector<Row<Config>> make_rows() {
        "what carries collectives of CPU tensors; shm for ranks of one machine, auto is gloo",
        {"auto", "gloo", "shm"}},
       {"comm", "timeout_seconds", at(&C::comm, &CommConfig::timeout_seconds),
-       "longest wait for another rank", {}, 0.1},
+       "longest wait for another rank", {}, 0.1, kMostSeconds},
       {"comm", "bucket_bytes", at(&C::comm, &CommConfig::bucket_bytes),
        "gradients sent together; smaller overlaps more, larger costs less per byte", {}, 1},
       {"comm", "prefetch", at(&C::comm, &CommConfig::prefetch), "units gathered ahead", {}, 0},

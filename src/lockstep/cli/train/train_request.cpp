@@ -20,6 +20,13 @@ namespace {
                .next = next});
 }
 
+/// CLI11 takes a number past 64 bits for another one.
+std::string not_a_count(const std::string& text) {
+  const auto value = parse_int(text);
+  return value && *value >= 0 ? std::string()
+                              : cat("'", text, "' is not a whole number from 0 to ", INT64_MAX);
+}
+
 }  // namespace
 
 std::optional<std::string> TrainRequest::resume() const {
@@ -39,13 +46,14 @@ void add_train_options(CLI::App& app, TrainRequest& request) {
   app.add_option("--steps",
                  request.steps,
                  "stop after step N in all, resumed or not; 0 only saves the starting weights")
-      ->group(size);
+      ->group(size)
+      ->check(not_a_count);
   const std::string values = "Values";
   app.add_option("--set", request.sets, "section.key=value over the file; may be given again")
       ->group(values)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--seed", request.seed, "train.seed")->group(values);
+  app.add_option("--seed", request.seed, "train.seed")->group(values)->check(not_a_count);
   app.add_flag("--reproducible", request.reproducible, "the same bits for any number of ranks")
       ->group(values);
   app.add_option("--plan", request.plan, "parallel settings from a plan: auto or FILE")

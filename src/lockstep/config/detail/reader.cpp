@@ -3,6 +3,7 @@
 
 #define TOML_ENABLE_FORMATTERS 0
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -80,7 +81,7 @@ bool fits_word(const std::string& value, const std::string& word) {
     return false;
   const std::string_view rest = std::string_view(value).substr(prefix.size());
   if (prefix.empty())
-    return parse_double(rest).value_or(0) > 0;
+    return parse_double(rest).value_or(0) > 0 && std::isfinite(*parse_double(rest));
   return parse_int(rest).value_or(0) > 0;
 }
 
@@ -120,6 +121,8 @@ struct Check {
 
  private:
   Complaint in_range(double value, const std::string& text) const {
+    if (!std::isfinite(value))
+      return cat(text, " is not a finite number");
     if (!(value >= row.least))
       return cat(text, " is less than ", row.least);
     if (!(value <= row.most))
@@ -127,6 +130,14 @@ struct Check {
     return std::nullopt;
   }
 };
+
+// A whole number that no 64 bits hold stays a bare string in a --set.
+bool is_too_large(const std::string& text) {
+  const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
+  const std::string_view digits = std::string_view(text).substr(sign);
+  return !digits.empty() && digits.find_first_not_of("0123456789_") == std::string_view::npos &&
+         !parse_int(digits);
+}
 
 std::string_view kind_of(const toml::node& node) {
   switch (node.type()) {
@@ -263,7 +274,9 @@ class Walk {
       const toml::value<std::string> text(*bare_);
       fits = std::visit(Assign{text}, field);
     }
-    if (!fits) {
+    if (!fits && bare_ && is_too_large(*bare_)) {
+      complain(node, name, cat(*bare_, " is out of the range of whole numbers"), "");
+    } else if (!fits) {
       complain(node, name, cat("it is ", type_name(field), ", not ", kind_of(node)), "");
     } else if (const auto complaint = std::visit(Check<Object>{row}, field)) {
       complain(node, name, *complaint, "");
