@@ -98,6 +98,18 @@ TEST_F(Train, AnotherNumberOfRanksGoesOnWithTheSameSamples_SMP_10) {
     EXPECT_NEAR(parts[i], whole[i], 1e-5 * whole[i]) << "step " << i + 1;
 }
 
+TEST_F(Train, GoesOnFromItsOwnConfigurationOnAnotherNumberOfRanks) {
+  ASSERT_EQ(train(2, "a", {"--steps", "1"}).status, 0);
+  std::int64_t steps = 1;
+  for (const int ranks : {1, 3, 4, 2}) {
+    Command command = this->command(ranks, "a", {"--resume", "--steps", cat(++steps)});
+    command.words[2] = (folder_ / "a" / "config.toml").string();
+    const Finished resumed = test::run(command);
+    EXPECT_EQ(resumed.status, 0) << ranks << resumed.out << resumed.err;
+    EXPECT_EQ(metrics("a").back().at("step"), steps);
+  }
+}
+
 TEST_F(Train, ScalesEveryRateWithTheBatch) {
   const std::vector<std::string> plain = {
       "--steps", "4", "--set", "optimizer.name=sgd", "--set", "optimizer.lr=0.5"};

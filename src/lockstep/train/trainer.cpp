@@ -14,6 +14,7 @@
 #include "lockstep/checkpoint/checkpoint.h"
 #include "lockstep/comm/pure/recorder.h"
 #include "lockstep/config/load.h"
+#include "lockstep/config/portable.h"
 #include "lockstep/region/trace.h"
 #include "lockstep/strategy/assemble.h"
 #include "lockstep/strategy/pure/plan_run.h"
@@ -246,7 +247,7 @@ void Trainer::open() {
   if (state_.best && !fs::exists(folder_.step(state_.best->step) / "manifest.json"))
     state_.best.reset();  // it stayed in the run directory of another run
   state_.tokenizer = train_data_->header().tokenizer;
-  state_.config = print_config(config);
+  state_.config = print_config(portable(options_.config, resolved_));
   stepper_ =
       std::make_unique<Stepper>(StepParts{.world = world_,
                                           .assembly = assembly_,
