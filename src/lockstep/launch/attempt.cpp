@@ -228,6 +228,7 @@ void Attempt::take_messages(Worker& worker) {
 }
 
 void Attempt::take_exits() {
+  take_store_exit();
   for (Worker& worker : workers_) {
     siginfo_t info{};
     // The zombie stays until the attempt ends, so that nobody else can get its number while its group is still signalled.
@@ -250,13 +251,18 @@ void Attempt::take_exits() {
     if (failed(worker.end))
       failure_seen(worker);
   }
-  if (job_.store != nullptr && result_.store_problem.empty() && stage_ == Stage::Running) {
-    result_.store_problem = job_.store->problem();
-    if (!result_.store_problem.empty()) {
-      stop_within(job_.options.shutdown_timeout);
-      stop_ranks();
-    }
-  }
+}
+
+// Before the ranks' exits and while they are waited for: what they say of a store that is gone is a consequence.
+void Attempt::take_store_exit() {
+  if (job_.store == nullptr || !result_.store_problem.empty() ||
+      (stage_ != Stage::Running && stage_ != Stage::Grace))
+    return;
+  result_.store_problem = job_.store->problem();
+  if (result_.store_problem.empty())
+    return;
+  stop_within(job_.options.shutdown_timeout);
+  stop_ranks();
 }
 
 void Attempt::failure_seen(const Worker& worker) {

@@ -77,6 +77,7 @@ class Attempt {
   void wait_for_events();
   void take_signals();
   void take_exits();
+  void take_store_exit();
   void take_messages(Worker& worker);
   void take_output();
   void take_loss_of_output();

@@ -23,7 +23,7 @@ namespace lockstep::sharded {
 class GradientBuffers {
  public:
   struct Cut {
-    std::int64_t bucket_bytes = 25'000'000;
+    std::int64_t bucket_bytes = kDefaultBucketBytes;
     int shards = 1;
     int shard = 0;  ///< this rank's
   };

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lockstep/base/bucket_bytes.h"
 #include "lockstep/parallel/sharded/pure/agreement.h"
 #include "lockstep/parallel/sharded/pure/gradient_plan.h"
 #include "lockstep/parallel/sharded/pure/marks.h"
@@ -96,7 +97,7 @@ TEST(GradientPlan, LaunchesFewReductionsUnderTheCap_PRF_02) {
     EXPECT_GE(plan.buckets.size(), 4U);
     EXPECT_LE(plan.buckets.size(), 5U);
     for (const Bucket& bucket : plan.buckets)
-      EXPECT_LE(bytes_of(plan, bucket), 25'000'000);
+      EXPECT_LE(bytes_of(plan, bucket), kDefaultBucketBytes);
   }
   EXPECT_EQ(plan_gradients(of_sizes({4, 4}), {}).buckets.size(), 1U)
       << "tiny models pay one latency only";
