@@ -144,7 +144,8 @@ TEST(Config, NumbersThatNoMachineHoldsAreRefused) {
     EXPECT_THAT(complaint(cat("[model]\n", key, " = 4611686018427387904\n")),
                 HasSubstr("is more than"));
   for (const char* key : {"sequence", "micro", "accumulation", "global"})
-    EXPECT_THAT(complaint("", {cat("batch.", key, "=4294967296000000")}), HasSubstr("is more than"));
+    EXPECT_THAT(complaint("", {cat("batch.", key, "=4294967296000000")}),
+                HasSubstr("is more than"));
   EXPECT_THAT(complaint("[comm]\ntimeout_seconds = 1e9\n"), HasSubstr("is more than 31536000"));
 }
 

@@ -178,13 +178,13 @@ TEST(Loader, ComparesTheSamplingOfRanksBeforeItsFirstBatch_SMP_05) {
     const std::int64_t rank = world.rank().value;
     int compared = 0;
     const auto loader = [&](std::int64_t seed) {
-      return DataLoader(ids_as_rows,
-                        DistributedSampler({.num_samples = 16, .seed = seed},
-                                           {.rank = rank, .num_ranks = 2}),
-                        {.gather = [&](std::string_view text) {
-                          ++compared;
-                          return world.all().gather_text(text, "sampling");
-                        }});
+      return DataLoader(
+          ids_as_rows,
+          DistributedSampler({.num_samples = 16, .seed = seed}, {.rank = rank, .num_ranks = 2}),
+          {.gather = [&](std::string_view text) {
+            ++compared;
+            return world.all().gather_text(text, "sampling");
+          }});
     };
     DataLoader own = loader(100 + rank);
     const std::string text = test::complaint(Fault::Mismatch, [&] { own.next(); });
@@ -212,12 +212,12 @@ TEST(Loader, WithoutAWorkerIsRefused) {
   const StreamLoader::Open open = [](const StreamStart&) -> Stream {
     return [] { return std::optional<Examples>(); };
   };
-  EXPECT_THAT(test::complaint(Fault::Config,
-                              [&] { StreamLoader loader(open, {}, {.workers = -1}); }),
-              HasSubstr("found -1"));
   EXPECT_THAT(
-      test::complaint(Fault::Config, [&] { StreamLoader loader(open, {.rank = 2, .num_ranks = 2}); }),
-      HasSubstr("rank 2 of 2"));
+      test::complaint(Fault::Config, [&] { StreamLoader loader(open, {}, {.workers = -1}); }),
+      HasSubstr("found -1"));
+  EXPECT_THAT(test::complaint(Fault::Config,
+                              [&] { StreamLoader loader(open, {.rank = 2, .num_ranks = 2}); }),
+              HasSubstr("rank 2 of 2"));
 }
 
 TEST(Loader, ASamplerAndShuffleTogetherAreRefused) {
@@ -384,8 +384,7 @@ TEST(StreamLoader, ReadersDrawDifferentlyAndOrderAlikeInEveryEpoch_SMP_06) {
       };
     };
     for (const std::int64_t rank : {0, 1}) {
-      StreamLoader loader(
-          open, {.rank = rank, .num_ranks = 2, .seed = base}, {.workers = 2});
+      StreamLoader loader(open, {.rank = rank, .num_ranks = 2, .seed = base}, {.workers = 2});
       for (const std::int64_t epoch : {0, 1, 2}) {
         if (epoch > 0)
           loader.set_epoch(epoch);

@@ -83,8 +83,7 @@ TEST(Run, ReaderThatStallsDoesNotHoldAFailingJobOrASignal) {
   const std::string run_two = cat(lockstep, " run -n 2 -- sh -c ");
   for (const auto& [command, status] :
        {std::pair{cat("timeout --preserve-status -s TERM 2 ", run_two, "yes"), "status 143"},
-        std::pair{cat(run_two, "'if [ $RANK = 1 ]; then sleep 1; exit 9; fi; yes'"),
-                  "status 9"}}) {
+        std::pair{cat(run_two, "'if [ $RANK = 1 ]; then sleep 1; exit 9; fi; yes'"), "status 9"}}) {
     Running job({.words = {"sh", "-c", cat("(", command, "; echo status $? >&2) | sleep 30")}});
     EXPECT_TRUE(job.wait_for(status, std::chrono::seconds(14))) << command << job.printed();
   }

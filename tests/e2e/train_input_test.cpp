@@ -102,7 +102,8 @@ TEST_F(Train, ARunDirectoryBelongsToTheRunThatIsAlive) {
   };
   const bool first_has_it = saved(two[0]);
   ASSERT_NE(first_has_it, saved(two[1])) << two[0].printed() << two[1].printed();
-  EXPECT_THAT(two[first_has_it ? 1 : 0].printed(), HasSubstr("the run directory is in use by pid "));
+  EXPECT_THAT(two[first_has_it ? 1 : 0].printed(),
+              HasSubstr("the run directory is in use by pid "));
 
   const Finished resumed = train(1, "a", {"--resume"});
   EXPECT_EQ(resumed.status, 3) << resumed.err;

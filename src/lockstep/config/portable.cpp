@@ -8,8 +8,7 @@ namespace lockstep {
 
 Config portable(const Config& asked, const Resolved& resolved) {
   using P = ParallelConfig;
-  static constexpr std::array kAxes = {
-      &P::pp, &P::dp_replicate, &P::dp_shard, &P::cp, &P::tp};
+  static constexpr std::array kAxes = {&P::pp, &P::dp_replicate, &P::dp_shard, &P::cp, &P::tp};
   Config config = resolved.config;
   config.batch = asked.batch;
   const auto takes_rest = [&](auto axis) {

@@ -34,12 +34,13 @@ constexpr Reader kNobody{.rank = -1, .worker = -1};
 void check(const StreamPlace& place, const LoaderOptions& options) {
   detail::check_workers(options.workers);
   if (place.num_ranks < 1 || place.rank < 0 || place.rank >= place.num_ranks || place.epoch < 0) {
-    throw Error({.fault = Fault::Config,
-                 .where = {.subject = "loader"},
-                 .problem = "there is no such place in a stream",
-                 .expected = "a rank below num_ranks, and an epoch of at least 0",
-                 .found = cat("rank ", place.rank, " of ", place.num_ranks, ", epoch ", place.epoch),
-                 .next = "Correct the StreamPlace"});
+    throw Error(
+        {.fault = Fault::Config,
+         .where = {.subject = "loader"},
+         .problem = "there is no such place in a stream",
+         .expected = "a rank below num_ranks, and an epoch of at least 0",
+         .found = cat("rank ", place.rank, " of ", place.num_ranks, ", epoch ", place.epoch),
+         .next = "Correct the StreamPlace"});
   }
   if (options.shuffle) {
     throw Error({.fault = Fault::Config,

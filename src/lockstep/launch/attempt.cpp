@@ -304,8 +304,8 @@ void Attempt::take_loss_of_output() {
   const int loss = job_.console.take_loss();
   if (loss == 0)
     return;
-  const bool ends = loss == EPIPE && job_.options.terminal == Terminal::Prefixed &&
-                    stage_ == Stage::Running;
+  const bool ends =
+      loss == EPIPE && job_.options.terminal == Terminal::Prefixed && stage_ == Stage::Running;
   job_.console.say(cat("lockstep: standard output cannot be written any more (",
                        std::generic_category().message(loss),
                        "): ",

@@ -96,8 +96,8 @@ void Console::pump() {
 void Console::finish(Patience patience, std::chrono::milliseconds most) {
   const auto stop_at = std::chrono::steady_clock::now() + most;
   const auto wait_ms = [&] {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        stop_at - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(stop_at - std::chrono::steady_clock::now());
     return patience == Patience::ToTheEnd
                ? -1
                : static_cast<int>(std::clamp(left, 0ms, kLongestStall).count());
@@ -118,7 +118,8 @@ void Console::finish(Patience patience, std::chrono::milliseconds most) {
   }
   if (dropped_bytes == 0)
     return;
-  say(cat("lockstep: nobody took the last ", dropped_bytes, " bytes of the ranks' output: dropped"));
+  say(cat(
+      "lockstep: nobody took the last ", dropped_bytes, " bytes of the ranks' output: dropped"));
   pump();
 }
 

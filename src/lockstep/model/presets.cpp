@@ -17,8 +17,7 @@ std::span<const Preset> presets() {
           .config = GptConfig{.layers = 4, .width = 96, .heads = 12, .vocab = 256, .context = 96}},
       Preset{
           .name = "demo",
-          .help =
-              "0.9 million parameters, bytes; learns to spell within two minutes on two cores",
+          .help = "0.9 million parameters, bytes; learns to spell within two minutes on two cores",
           .config = GptConfig{.layers = 4, .width = 128, .heads = 4, .vocab = 256, .context = 128}},
       Preset{.name = "gpt2-small",
              .help = "124 million parameters, GPT-2's vocabulary, tied",

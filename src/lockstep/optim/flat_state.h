@@ -23,8 +23,8 @@ class FlatState {
 
   struct OfParameter {
     std::vector<at::Tensor>
-        tensors;           // by kind, one-dimensional, in the order of the parameter's memory
-    at::Tensor parameter;  // for shape and strides
+        tensors;             // by kind, one-dimensional, in the order of the parameter's memory
+    at::Tensor parameter;    // for shape and strides
     std::int64_t begin = 0;  // of the tensors within it
     std::int64_t steps = 0;
     at::Tensor step;  // the same number, as the fused kernels read it

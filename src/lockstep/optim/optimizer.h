@@ -45,7 +45,7 @@ struct StepResult {
 /// State that this rank holds of one parameter: elements [begin, begin + tensor.numel()) of
 /// `shape`, row-major. A live view: what is copied into it the next step uses.
 struct NamedState {
-  std::string name;  ///< "exp_avg.<parameter>", "exp_avg_sq.<parameter>", "momentum.<parameter>"
+  std::string name;   ///< "exp_avg.<parameter>", "exp_avg_sq.<parameter>", "momentum.<parameter>"
   at::Tensor tensor;  ///< in the parameter's shape where it is whole, else a row
   std::vector<std::int64_t> shape;
   std::int64_t begin = 0;

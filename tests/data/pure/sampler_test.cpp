@@ -287,9 +287,8 @@ TEST(Sampler, RefusesADealingThatDealsNothingWithItsNumbers) {
                         Case{{.rank = 3, .num_ranks = 3}, "rank 3 of 3"},
                         Case{{.rank = -1}, "rank -1"},
                         Case{{.num_ranks = 0}, "of 0"}}) {
-    EXPECT_THAT(test::complaint(
-                    Fault::Config,
-                    [&] { DistributedSampler({.num_samples = 100}, c.dealing); }),
+    EXPECT_THAT(test::complaint(Fault::Config,
+                                [&] { DistributedSampler({.num_samples = 100}, c.dealing); }),
                 HasSubstr(c.text));
   }
   DistributedSampler sampler({.num_samples = 4}, {});

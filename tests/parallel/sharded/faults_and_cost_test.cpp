@@ -77,13 +77,13 @@ TEST(DataParallelFaults, NameAParameterThatWasReplacedAfterWrapping_DDP_04) {
           "only", torch::nn::Linear(torch::nn::LinearOptions(3, 3).bias(false)));
       model.forward(input).sum().backward();
       Nothing nothing;
-      for (const std::function<void()>& call : std::vector<std::function<void()>>{
-               [&] { ddp.check_in_sync(); },
-               [&] { ddp.sync_buffers(); },
-               [&] { ddp.report(); },
-               [&] { ddp.agree(Data::Here); },
-               [&] { ddp.finish(); },
-               [&] { ddp.update(nothing); }}) {
+      for (const std::function<void()>& call :
+           std::vector<std::function<void()>>{[&] { ddp.check_in_sync(); },
+                                              [&] { ddp.sync_buffers(); },
+                                              [&] { ddp.report(); },
+                                              [&] { ddp.agree(Data::Here); },
+                                              [&] { ddp.finish(); },
+                                              [&] { ddp.update(nothing); }}) {
         expect_names(error_of(call), {"only.weight", "replaced"});
       }
     }
@@ -265,8 +265,7 @@ TEST(DataParallelFaults, CountNothingOfABackwardThatThrew) {
       ddp.backward(model["w"] * (4 + rank), 2);
       EXPECT_FLOAT_EQ(gradient(model, "w"), 15.0F / 6) << synchronised;
       ddp.zero_grad();
-      EXPECT_ANY_THROW(
-          ddp.backward(recompute(throws, input * model["w"]) * model["v"], 100));
+      EXPECT_ANY_THROW(ddp.backward(recompute(throws, input * model["w"]) * model["v"], 100));
       model.zero_grad();
       (model["w"] * (4 + rank)).backward();  // without a count: another kind of step
       EXPECT_FLOAT_EQ(gradient(model, "w"), 5) << synchronised;

@@ -50,7 +50,9 @@ TEST(RunLock, RefusesToResumeIntoARunThatIsAlive) {
 
 TEST(RunLock, EndsWithItsOwnerAndLeavesNoLockBehind) {
   const TemporaryFolder run;
-  { const RunLock first(run.path()); }
+  {
+    const RunLock first(run.path());
+  }
   EXPECT_EQ(refusal([&] { const RunLock second(run.path()); }), "none");
 }
 

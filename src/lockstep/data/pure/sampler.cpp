@@ -37,8 +37,9 @@ void check(const SamplerOptions& options, const Dealing& dealing) {
                               dealing.rank,
                               " of ",
                               dealing.num_ranks),
-                 .next = "Correct the Dealing; with many ranks check a micro batch that was divided "
-                         "by their number"});
+                 .next =
+                     "Correct the Dealing; with many ranks check a micro batch that was divided "
+                     "by their number"});
   }
   if (options.num_samples < 1) {
     throw Error({.fault = Fault::Config,

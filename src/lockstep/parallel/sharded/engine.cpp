@@ -276,19 +276,18 @@ StepPlan Engine::agree(Data data) {
       synchronize(Part::Shadow);
       return StepPlan::Shadow;
   }
-  throw Error(
-      {.fault = Fault::Mismatch,
-       .where = {.rank = group_.rank().value,
-                 .group = group_.label(),
-                 .operation = cat("step ", usage_.steps() + 1)},
-       .problem = cat("rank ",
-                      cut_list(out, 8),
-                      " finished after ",
-                      usage_.steps(),
-                      " steps: no data is left there"),
-       .found = cat(flags.size() - out.size(), " of ", flags.size(), " ranks with data"),
-       .next = "Give every rank as many batches, as lockstep train does, or pass "
-               "DataParallelOptions::uneven = Join, JoinActive or Stop"});
+  throw Error({.fault = Fault::Mismatch,
+               .where = {.rank = group_.rank().value,
+                         .group = group_.label(),
+                         .operation = cat("step ", usage_.steps() + 1)},
+               .problem = cat("rank ",
+                              cut_list(out, 8),
+                              " finished after ",
+                              usage_.steps(),
+                              " steps: no data is left there"),
+               .found = cat(flags.size() - out.size(), " of ", flags.size(), " ranks with data"),
+               .next = "Give every rank as many batches, as lockstep train does, or pass "
+                       "DataParallelOptions::uneven = Join, JoinActive or Stop"});
 }
 
 void Engine::finish() {
@@ -303,8 +302,9 @@ void Engine::check_ready_to_update() const {
   if (local_plain_ || local_counted_) {
     throw Error({.fault = Fault::Usage,
                  .where = {.subject = "update"},
-                 .problem = "the step's last backward ran without synchronisation, so the gradients "
-                            "are this rank's own",
+                 .problem =
+                     "the step's last backward ran without synchronisation, so the gradients "
+                     "are this rank's own",
                  .next = "End no_sync before the last backward of a step, or call synchronize()"});
   }
   if (usage_.steps() > updated_steps_ || has_gradients() || reducer_.has_sums())

@@ -84,8 +84,8 @@ class Engine : private BackwardListener {
   bool counts_ = false;        // the running backward has a count
   std::int64_t backwards_ = 0;
   std::int64_t updated_steps_ = 0;  // reductions before the last update
-  std::vector<int> times_;  // gradients of the running backward, by parameter
-  std::vector<int> uses_;   // gradients since the last reduction
+  std::vector<int> times_;          // gradients of the running backward, by parameter
+  std::vector<int> uses_;           // gradients since the last reduction
   std::optional<std::vector<int>> static_times_;
 
   // What the gradients hold: not reduced yet, and reduced in this step.

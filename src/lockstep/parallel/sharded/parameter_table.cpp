@@ -75,17 +75,14 @@ void refuse_change(const NamedTensors& then,
                    const torch::OrderedDict<std::string, at::Tensor>& now,
                    const OfKind& kind) {
   const auto fail = [&](const std::string& name, std::string_view what) {
-    throw Error({.fault = Fault::Usage,
-                 .where = {.subject = name},
-                 .problem = cat("this ",
-                                kind.kind,
-                                " was ",
-                                what,
-                                " after the model was wrapped, so ",
-                                kind.effect),
-                 .next = cat("Change the model first and wrap it then, or copy the values into the "
-                             "old ",
-                             kind.kind)});
+    throw Error(
+        {.fault = Fault::Usage,
+         .where = {.subject = name},
+         .problem = cat(
+             "this ", kind.kind, " was ", what, " after the model was wrapped, so ", kind.effect),
+         .next = cat("Change the model first and wrap it then, or copy the values into the "
+                     "old ",
+                     kind.kind)});
   };
   std::unordered_set<const void*> known;
   std::unordered_set<std::string> names_then, names_now;

@@ -26,10 +26,7 @@ namespace lockstep::sharded {
 class Reducer {
  public:
   /// `shards`: 1 leaves every rank all sums, the group's size leaves each its part of every bucket.
-  Reducer(const ParameterTable& table,
-          const Group& group,
-          std::int64_t bucket_bytes,
-          int shards);
+  Reducer(const ParameterTable& table, const Group& group, std::int64_t bucket_bytes, int shards);
 
   void begin();
   /// The `times`-th gradient of this backward was added to the parameter.
@@ -83,7 +80,7 @@ class Reducer {
       expected_;  // by parameter: gradients a backward, from the last one; 0: unused for long
   std::vector<int> idle_;  // by parameter: backwards in a row without a gradient
   std::vector<char> used_, late_;
-  std::vector<char> sums_;  // by parameter
+  std::vector<char> sums_;          // by parameter
   std::vector<int> used_anywhere_;  // by parameter, as last heard
   std::int64_t reductions_ = 0;
   std::int64_t bytes_ = 0;
