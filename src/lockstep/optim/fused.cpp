@@ -92,18 +92,16 @@ void FusedOptimizer::update(std::span<const UpdateSlice> slices, const UpdateSte
   std::vector<Batch> batches;
   for (const UpdateSlice& slice : slices) {
     FlatState::OfParameter& state = state_.of(slice.name);
-    if (slice.value.numel() == 0) {
-      ++state.steps;  // counters are the parameter's, whoever updates it
-      state.step.fill_(static_cast<double>(state.steps));
+    const bool first_step = state.steps == 0;
+    ++state.steps;  // counters are the parameter's, whoever updates it
+    state.step.fill_(static_cast<double>(state.steps));
+    if (slice.value.numel() == 0)
       continue;
-    }
-    Batch& batch = batch_for(batches, slice, state.steps == 0);
+    Batch& batch = batch_for(batches, slice, first_step);
     batch.values.push_back(slice.value);
     batch.gradients.push_back(slice.gradient);
     for (std::size_t kind = 0; kind < num_kinds_; ++kind)
       batch.states[kind].push_back(state.tensors[kind]);
-    ++state.steps;
-    state.step.fill_(static_cast<double>(state.steps));
     batch.steps.push_back(state.step);
   }
   const double factor = step.scale * result_.clip_factor;
